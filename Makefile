@@ -1,0 +1,37 @@
+# Everything a fresh machine needs is Python >= 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-slow test-lowest bench clean
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("squeak needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]' -c constraints/newest.txt
+	@touch $@
+
+demo: $(STAMP)      ## stream a year of flights through SQUEAK; leaves demo/
+	$(BIN)/python examples/demo_flights.py --out demo
+
+test: $(STAMP)      ## ruff, mypy, import rules, doctests, contract suite, all tests but the slow ones
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: $(STAMP) ## the long statistical runs
+	$(BIN)/python -m pytest -m slow -n 2
+
+test-lowest:        ## the same tests on the oldest versions we promise
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints/lowest.txt
+	.venv-lowest/bin/python -m pytest -m "not slow" -n 2
+
+bench: $(STAMP)     ## ratios in one run; see benchmarks/README.md
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .venv-lowest demo build dist

@@ -1,0 +1,12 @@
+"""squeak: kernel learning at scale, on a small weighted dictionary of the rows.
+
+One pass over the data (:class:`Squeak`) leaves a :class:`Dictionary` chosen by ridge leverage scores; every kernel
+problem is then solved on the dictionary.
+"""
+
+from squeak import kernels, leverage, samplers
+from squeak._version import __version__
+from squeak.core.dictionary import Dictionary
+from squeak.samplers import Kors, Squeak, merge
+
+__all__ = ["Dictionary", "Kors", "Squeak", "__version__", "kernels", "leverage", "merge", "samplers"]

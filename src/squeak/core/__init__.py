@@ -1,0 +1,1 @@
+"""The primitives that everything else is built from; each is written once."""

@@ -1,0 +1,225 @@
+"""Ridge leverage scores: exact from all rows, and estimated from a weighted dictionary.
+
+τ_i(ridge) = [K (K + ridge·I)⁻¹]_ii says how much row i adds that the other rows do not already say; their sum
+is the effective dimension. From a dictionary with weights w the estimate is the same formula with
+ΦSSᵀΦᵀ, S = diag(√w), in place of ΦΦᵀ. :class:`WeightedFactor` computes it for any row; samplers,
+certificates, bandits and determinantal point processes all call it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from squeak.core import engine
+from squeak.core.cholesky import GrowingCholesky, NotPositiveDefiniteError, pivoted_inverse_factor
+from squeak.core.kernels import block, diagonal, gram
+from squeak.core.rows import check_rows, join, n_rows, take
+from squeak.core.types import Array, IntArray, Rows
+
+TILE = 1024
+PANEL = 128
+"""Columns of the triangular factor taken at a time, so that products skip its zeros."""
+
+INDEFINITE = 1e-6
+"""A residual k(x, x) − ‖v‖² below −INDEFINITE·k(x, x) is no rounding error: the kernel is not PSD."""
+
+
+@dataclass(frozen=True)
+class WeightedFactor:
+    """The inverse factor of K_II + ridge·diag(1/w) for atoms I with weights w, and the scores from it.
+
+    With L Lᵀ = K_II + ridge·diag(1/w) and v(x) = L⁻¹ k(I, x):
+
+        φᵀ(ΦSSᵀΦᵀ + ridge·Π)⁻¹φ = (k(x, x) − ‖v(x)‖²) / ridge.
+
+    This form needs no weighting of kernel columns; L is S⁻¹ times the factor of S K_II S + ridge·I.
+    Between calls: ``factor.size == len(weights) == n_rows(atoms)``.
+
+    References
+    ----------
+    Thesis, equations 3.2 to 3.5; spec 1.3.
+    """
+
+    kernel: Any
+    atoms: Rows
+    weights: Array
+    ridge: float
+    factor: GrowingCholesky
+
+    @classmethod
+    def build(
+        cls, kernel: Any, atoms: Rows, weights: Array, ridge: float, values: Array | None = None
+    ) -> tuple[WeightedFactor, IntArray]:
+        """Factor from scratch; returns the factor and the order in which it holds the atoms.
+
+        Atoms that explain most come first (pivoted Cholesky of S K_II S + ridge·I).
+        ``values`` is K_II where it is known already.
+        """
+        with engine.single_blas():
+            K = gram(kernel, atoms) if values is None else values
+            root = np.sqrt(weights)
+            A = root[:, None] * K * root
+            A[np.diag_indices_from(A)] += ridge
+            try:
+                inverse, order = pivoted_inverse_factor(A)
+            except NotPositiveDefiniteError:
+                raise _explain(kernel, K, ridge) from None
+            inverse *= root[order]
+        return cls(kernel, take(atoms, order), weights[order], ridge, GrowingCholesky(inverse)), order
+
+    @classmethod
+    def empty(cls, kernel: Any, rows: Rows, ridge: float) -> WeightedFactor:
+        """Return the factor of no atoms, for rows of the kind given."""
+        return cls(kernel, take(rows, slice(0, 0)), np.zeros(0), ridge, GrowingCholesky())
+
+    def grow(self, rows: Rows, weights: Array, projected: Array, schur: Array) -> WeightedFactor:
+        """Return the factor with more atoms; ``schur`` is their residual Gram matrix plus ridge/w."""
+        return WeightedFactor(
+            self.kernel,
+            join(self.atoms, rows),
+            np.concatenate([self.weights, weights]),
+            self.ridge,
+            self.factor.append(projected, schur),
+        )
+
+    def project(self, X: Rows) -> Array:
+        """Return v(x) = L⁻¹ k(I, x) for every row of a block, shape (len(X), m), on this thread."""
+        if self.factor.size == 0:
+            return np.zeros((n_rows(X), 0))
+        return self.factor.project(block(self.kernel, X, self.atoms))
+
+    def residuals(self, X: Rows) -> Array:
+        """Return k(x, x) − ‖v(x)‖² for every row, in tiles on the threads."""
+
+        def tile_residuals(tile: slice) -> Array:
+            part = take(X, tile)
+            values = block(self.kernel, part, self.atoms)
+            diag = diagonal(self.kernel, part)
+            left = diag.copy()
+            for panel in engine.tiles(self.factor.size, PANEL):
+                v = values[:, : panel.stop] @ self.factor.inverse[panel, : panel.stop].T
+                left -= np.einsum("ij,ij->i", v, v)
+            return positive_residuals(left, diag, self.kernel)
+
+        return np.concatenate(engine.map_ordered(tile_residuals, engine.tiles(n_rows(X), TILE)))
+
+    def scores(self, X: Rows, shrink: float = 1.0) -> Array:
+        """Return shrink·φᵀ(ΦSSᵀΦᵀ + ridge·Π)⁻¹φ for every row: the estimator of rows already represented."""
+        return shrink / self.ridge * self.residuals(X)
+
+    def atom_scores(self, shrink: float = 1.0) -> Array:
+        """Return the same score for the atoms themselves, in O(m²): (1/w)(1 − (ridge/w)·[A⁻¹]_ii)."""
+        left = 1.0 - self.ridge / self.weights * self.factor.diagonal_of_inverse()
+        return shrink / self.weights * np.maximum(left, 0.0)
+
+    def effective_dimension(self) -> float:
+        """Return Tr W(W + ridge·I)⁻¹ with W = S K_II S: Σ w·score, the dictionary's estimate of d_eff."""
+        return float(self.weights @ self.atom_scores())
+
+
+def positive_residuals(left: Array, diag: Array, kernel: Any) -> Array:
+    """Clip rounding below zero; refuse what rounding cannot explain."""
+    worst = np.min(left + INDEFINITE * diag, initial=np.inf)
+    if worst < 0 or np.isnan(worst):
+        raise ValueError(
+            f"{kernel!r} is not positive semi-definite: a row lies at squared distance "
+            f"{np.min(left):.3g} < 0 from the dictionary; use a PSD kernel"
+        )
+    return np.maximum(left, 0.0)
+
+
+def _explain(kernel: Any, K: Array, ridge: float) -> ValueError:
+    """Return the error for a factorisation that failed: the kernel's fault, or the ridge's."""
+    smallest, largest = np.linalg.eigvalsh(K)[[0, -1]]
+    if smallest < -INDEFINITE * max(largest, 0.0):
+        return ValueError(
+            f"{kernel!r} is not positive semi-definite: its matrix on {len(K)} rows has eigenvalue "
+            f"{smallest:.3g}; use a PSD kernel"
+        )
+    return ValueError(
+        f"ridge {ridge:.3g} is lost in rounding beside eigenvalues of {largest:.3g}; use a larger ridge"
+    )
+
+
+def scores_at(eigenvalues: Array, squares: Array, weights: Array, ridge: float, shrink: float = 1.0) -> Array:
+    """Return the atoms' scores at any ridge from S K_II S = U Λ Uᵀ: (1/w) Σ_j U_ij² λ_j/(λ_j + ridge).
+
+    Free of cancellation; ``squares`` is U². Used where the ridge itself is being chosen.
+    """
+    return shrink / weights * (squares @ (eigenvalues / (eigenvalues + ridge)))
+
+
+def weighted_spectrum(K: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues and the squared eigenvectors of S K S, S = diag(√w); negatives clipped."""
+    root = np.sqrt(weights)
+    eigenvalues, vectors = eigh(root[:, None] * K * root, overwrite_a=True, check_finite=False)
+    return np.maximum(eigenvalues, 0.0), np.square(vectors, out=vectors)
+
+
+def check_ridge(ridge: float) -> float:
+    """Return the ridge as a float, or raise: it must be positive and finite."""
+    if isinstance(ridge, bool) or not isinstance(ridge, int | float | np.number):
+        raise TypeError(f"ridge must be a number; it is {ridge!r}")
+    if not (ridge > 0 and np.isfinite(ridge)):
+        raise ValueError(f"ridge must be positive and finite; it is {ridge!r}")
+    return float(ridge)
+
+
+def exact_leverage_scores(X: Rows, kernel: Any, ridge: float) -> Array:
+    """Return the ridge leverage score of every row, from the full kernel matrix.
+
+    τ_i = [K (K + ridge·I)⁻¹]_ii = Σ_j U_ij² λ_j/(λ_j + ridge), K = U Λ Uᵀ.
+    Costs O(n³) time and O(n²) memory: for a few thousand rows.
+
+    Parameters
+    ----------
+    X : rows
+    kernel : kernel
+    ridge : float
+        Compared with eigenvalues of K, not of K/n.
+
+    References
+    ----------
+    Thesis, section 1.2 and equation 2.12 (with the square that the print leaves out).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import Linear
+    >>> from squeak.leverage import exact_leverage_scores
+    >>> exact_leverage_scores(np.eye(3), Linear(), ridge=1.0)
+    array([0.5, 0.5, 0.5])
+    """
+    X = check_rows(X, kernel)
+    eigenvalues, squares = weighted_spectrum(gram(kernel, X), np.ones(n_rows(X)))
+    return scores_at(eigenvalues, squares, np.ones(n_rows(X)), check_ridge(ridge))
+
+
+def effective_dimension(X: Rows, kernel: Any, ridge: float) -> float:
+    """Return d_eff(ridge) = Tr K(K + ridge·I)⁻¹, the sum of the exact ridge leverage scores.
+
+    How many directions of the data stand out from the ridge; at most min(rank, Tr K/ridge).
+
+    Parameters
+    ----------
+    X : rows
+    kernel : kernel
+    ridge : float
+
+    References
+    ----------
+    Thesis, section 1.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import Linear
+    >>> from squeak.leverage import effective_dimension
+    >>> effective_dimension(np.eye(4), Linear(), ridge=1.0)
+    2.0
+    """
+    return float(exact_leverage_scores(X, kernel, ridge).sum())

@@ -1,0 +1,179 @@
+"""Rows: checked once where they enter, then taken and joined without asking what they are made of."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.types import Array, IntArray, Rows
+
+
+def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int = 0) -> Rows:
+    """Return ``X`` as rows that ``kernel`` takes, or raise one clear error that names the row.
+
+    Dense rows come back as a 2-D float32 or float64 array and CSR rows as a CSR array, without a copy
+    where none is needed; kernels on objects (``requires_vector_input`` false) take any sequence.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d), sparse matrix, or a sequence of objects
+    kernel : Kernel
+    width : int, optional
+        The number of columns that earlier rows had.
+    first_row : int
+        The number of the first row in the whole stream, for messages.
+    """
+    if not getattr(kernel, "requires_vector_input", True) and not _is_numeric_table(X):
+        return _check_objects(X)
+    if sp.issparse(X):
+        return _check_sparse(X, kernel, width, first_row)
+    if isinstance(X, str | bytes):
+        raise TypeError("rows must be a 2-D table of numbers, not text; to read a file, load it first")
+    array = np.asarray(X)
+    if array.dtype.kind in "bui":
+        array = array.astype(np.float64)
+    elif array.dtype.kind == "f":
+        if array.dtype not in (np.float32, np.float64):
+            array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+    elif array.dtype.kind == "c":
+        raise TypeError("rows must be real numbers; these are complex")
+    else:
+        array = _numbers_from_objects(array, first_row)
+    if array.ndim != 2:
+        hint = " (one row? pass x.reshape(1, -1))" if array.ndim == 1 else ""
+        raise ValueError(f"rows must form a 2-D table (rows, columns); this has shape {array.shape}{hint}")
+    _check_shape(array.shape, width)
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise ValueError(
+            f"row {first_row + row}, column {column} is {array[row, column]}: "
+            "drop or impute missing and infinite values first"
+        )
+    return array
+
+
+def _is_numeric_table(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fbui"
+
+
+def _check_objects(X: Any) -> Rows:
+    if isinstance(X, str | bytes) or not (isinstance(X, Sequence) or isinstance(X, np.ndarray)):
+        raise TypeError(f"rows for this kernel must be a sequence of objects, not {type(X).__name__}")
+    if len(X) == 0:
+        raise ValueError("there are no rows: at least one is needed")
+    return list(X)
+
+
+def _numbers_from_objects(array: Any, first_row: int) -> Any:
+    """Turn an object array of plain numbers into float64; text is refused, for nobody asked for codes."""
+    if array.dtype.kind == "O":
+        if any(isinstance(value, str | bytes) for value in array.flat):
+            raise TypeError("rows must be numbers; there is text among them: encode the text columns first")
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"rows must be numbers (from row {first_row} on): {error}") from None
+    raise TypeError(f"rows must be numbers; these are of type {array.dtype}: encode text and dates first")
+
+
+def _check_sparse(X: Any, kernel: Any, width: int | None, first_row: int) -> Rows:
+    if not getattr(kernel, "accepts_sparse", False):
+        raise TypeError(f"{kernel!r} takes dense rows only; pass X.toarray() or one of squeak's own kernels")
+    if X.dtype.kind == "c":
+        raise TypeError("rows must be real numbers; these are complex")
+    csr = sp.csr_array(X)
+    if csr.dtype not in (np.float32, np.float64):
+        csr = csr.astype(np.float64)
+    if csr.ndim != 2:
+        raise ValueError(f"rows must form a 2-D table (rows, columns); this has shape {csr.shape}")
+    _check_shape(csr.shape, width)
+    finite = np.isfinite(csr.data)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        row = int(np.searchsorted(csr.indptr, place, side="right")) - 1
+        raise ValueError(
+            f"row {first_row + row}, column {csr.indices[place]} is {csr.data[place]}: "
+            "drop or impute missing and infinite values first"
+        )
+    return csr
+
+
+def _check_shape(shape: tuple[int, ...], width: int | None) -> None:
+    if shape[0] == 0:
+        raise ValueError("there are no rows: at least one is needed")
+    if shape[1] == 0:
+        raise ValueError("the rows have no columns")
+    if width is not None and shape[1] != width:
+        raise ValueError(f"rows have {shape[1]} columns; the rows before had {width}")
+
+
+def n_rows(rows: Rows) -> int:
+    """Return how many rows there are."""
+    return len(rows) if isinstance(rows, list) else int(rows.shape[0])
+
+
+def width_of(rows: Rows) -> int | None:
+    """Return the number of columns, or None for rows that are objects."""
+    return None if isinstance(rows, list) else int(rows.shape[1])
+
+
+def take(rows: Rows, which: slice | IntArray | Array) -> Rows:
+    """Return some of the rows: by slice, by row numbers or by a mask. Arrays are copied but for slices."""
+    if isinstance(rows, list):
+        if isinstance(which, slice):
+            return rows[which]
+        which = np.asarray(which)
+        numbers = np.flatnonzero(which) if which.dtype == bool else which
+        return [rows[i] for i in numbers]
+    return rows[which]
+
+
+def join(first: Rows, second: Rows) -> Rows:
+    """Return the rows of ``first`` and then those of ``second``; float32 with float64 gives float64."""
+    if isinstance(first, list) != isinstance(second, list) or sp.issparse(first) != sp.issparse(second):
+        raise TypeError("rows of one dictionary must be all dense, all sparse, or all objects")
+    if isinstance(first, list):
+        return first + second
+    if sp.issparse(first):
+        return sp.csr_array(sp.vstack([first, second], format="csr"))
+    return np.concatenate([first, second])
+
+
+def same_rows(first: Rows, second: Rows) -> bool:
+    """Tell whether two sets of rows are equal, value by value."""
+    if n_rows(first) != n_rows(second) or isinstance(first, list) != isinstance(second, list):
+        return False
+    if isinstance(first, list):
+        return all(bool(np.all(a == b)) for a, b in zip(first, second, strict=True))
+    if sp.issparse(first) or sp.issparse(second):
+        if not (sp.issparse(first) and sp.issparse(second)) or first.shape != second.shape:
+            return False
+        return bool((first != second).nnz == 0)
+    return first.shape == second.shape and bool(np.array_equal(first, second))
+
+
+def label_of(rows: Rows) -> str:
+    """Return a short name for the source that begins with these rows, the same for the same rows.
+
+    It tells apart the parts of a merge without asking the user to name them. Only the first 64 rows
+    count; objects that are not text or numbers all get the one name ``rows-objects``.
+    """
+    digest = hashlib.blake2b(digest_size=6)
+    head = take(rows, slice(0, 64))
+    if isinstance(head, list):
+        if not all(isinstance(item, str | bytes | int | float | np.ndarray) for item in head):
+            return "rows-objects"
+        for item in head:
+            part = item.tobytes() if isinstance(item, np.ndarray) else repr(item).encode()
+            digest.update(len(part).to_bytes(8, "little") + part)
+    elif sp.issparse(head):
+        for array in (head.indptr.astype(np.int64), head.indices.astype(np.int64), head.data.astype(float)):
+            digest.update(array.tobytes())
+    else:
+        digest.update(np.ascontiguousarray(head, dtype=np.float64).tobytes())
+    return f"rows-{digest.hexdigest()}"

@@ -1,0 +1,154 @@
+"""Screening: which rows of a block could enter the dictionary at all, at a fraction of a full pass.
+
+Row t holds a uniform number u_t, drawn before anything is computed, and enters when u_t is below its
+probability p_t. p_t grows with the residual k_tt − ‖v_t‖², and ‖v_t‖² only grows as more atoms are taken into
+account. So the first few atoms give an upper bound of p_t, and nearly every row can be given up there: its
+u_t is already above the bound. The decision is the same as from the full score, bit for bit of chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.kernels import block, diagonal, gram
+from squeak.core.leverage import WeightedFactor, positive_residuals
+from squeak.core.rows import n_rows, take
+from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
+from squeak.core.types import Array, IntArray, Rows
+
+TILE = 2048
+FIRST_STAGE = 32
+SLACK = 1e-10
+"""Residuals are raised by this part of k(x, x), so that rounding never gives up a row that would enter."""
+
+
+def entry_score(residual: Array, ridge: float) -> Array:
+    """Return the leverage score of a row about to join: s/(1 + s), s = residual/ridge.
+
+    It is the score with the row itself added to the dictionary at weight 1 (Sherman–Morrison).
+
+    References
+    ----------
+    Thesis, equation 3.4 (KORS); spec 4.2.
+    """
+    s = residual / ridge
+    return np.asarray(s / (1.0 + s))
+
+
+def stages(m: int) -> list[slice]:
+    """Cut m atoms into stages that double: the work done before most rows are given up stays small."""
+    edges = [0]
+    size = min(FIRST_STAGE, m)
+    while size < m:
+        edges.append(size)
+        size *= 2
+    edges.append(m)
+    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+
+
+def screen(
+    scorer: WeightedFactor,
+    X: Rows,
+    uniforms: Array,
+    *,
+    oversampling: float,
+    copies: int,
+    shrink: float = 1.0,
+) -> IntArray:
+    """Return the numbers of the rows whose uniform number is below their chance to enter.
+
+    The chance is against the dictionary as it stands; rows of the block do not see each other here.
+    """
+
+    def survivors(tile: slice) -> IntArray:
+        part, u = take(X, tile), uniforms[tile]
+        alive = np.arange(n_rows(part))
+        diag = diagonal(scorer.kernel, part)
+        residual = diag.copy()
+        values = np.empty((len(alive), 0))
+        for stage in stages(scorer.factor.size):
+            fresh = block(scorer.kernel, take(part, alive), take(scorer.atoms, stage))
+            values = np.hstack([values, fresh]) if stage.start else fresh
+            v = values @ scorer.factor.inverse[stage, : stage.stop].T
+            residual[alive] -= np.einsum("ij,ij->i", v, v)
+            left = positive_residuals(residual[alive], diag[alive], scorer.kernel)
+            bound = entry_score(left + SLACK * diag[alive], scorer.ridge)
+            p = keep_probability(shrink * bound, oversampling, copies)
+            stay = u[alive] < any_survives(p, copies)
+            alive, values = alive[stay], values[stay]
+            if not alive.size:
+                break
+        return alive + tile.start
+
+    parts = engine.map_ordered(survivors, engine.tiles(n_rows(X), TILE))
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The rows of a chunk that entered, with what the factor needs to take them in."""
+
+    rows: IntArray
+    probabilities: Array
+    counts: IntArray
+    weights: Array
+    projected: Array
+    schur: Array
+    decided: int
+    """How many rows of the chunk were decided: all of them, or up to the one that reached the limit."""
+
+
+def decide(
+    scorer: WeightedFactor,
+    X: Rows,
+    uniforms: Array,
+    *,
+    oversampling: float,
+    copies: int,
+    shrink: float = 1.0,
+    limit: int | None = None,
+) -> Entries:
+    """Take the rows of a chunk one after the other, each scored against all that entered before it.
+
+    This is the row-by-row algorithm on the residual Gram matrix R = K_cc − V Vᵀ: a row's residual is R_tt, and
+    when it enters with weight w the rows after it lose R_tj²/(R_tt + ridge/w). Stops after the row that
+    brings the dictionary to ``limit`` atoms.
+
+    References
+    ----------
+    Thesis, algorithm 8 (KORS); spec 4.2.
+    """
+    ridge, m = scorer.ridge, scorer.factor.size
+    projected = scorer.project(X)
+    residual = gram(scorer.kernel, X) - projected @ projected.T
+    running = residual.copy()
+    diag = diagonal(scorer.kernel, X)
+    rows: list[int] = []
+    chances: list[float] = []
+    counts: list[int] = []
+    decided = 0
+    for t in range(len(running)):
+        decided = t + 1
+        left = positive_residuals(running[t : t + 1, t], diag[t : t + 1], scorer.kernel)
+        p = float(keep_probability(shrink * entry_score(left, ridge), oversampling, copies)[0])
+        count = count_from_uniform(float(uniforms[t]), p, copies)
+        if count == 0:
+            continue
+        rows.append(t)
+        chances.append(p)
+        counts.append(count)
+        if limit is not None and m + len(rows) >= limit:
+            break
+        column = running[t + 1 :, t]
+        pivot = left[0] + ridge * copies * p / count
+        running[t + 1 :, t + 1 :] -= np.outer(column, column / pivot)
+    chosen = np.array(rows, dtype=np.int64)
+    probabilities = np.array(chances)
+    copies_left = np.array(counts, dtype=np.int64)
+    weights = copies_left / (copies * probabilities)
+    schur = residual[np.ix_(chosen, chosen)]
+    schur[np.diag_indices_from(schur)] = np.maximum(schur.diagonal(), 0.0) + ridge / weights
+    return Entries(chosen, probabilities, copies_left, weights, projected[chosen], schur, decided)

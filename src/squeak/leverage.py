@@ -1,0 +1,14 @@
+"""Ridge leverage scores, effective dimension, and how accurate a dictionary is.
+
+Examples
+--------
+>>> import numpy as np
+>>> from squeak.kernels import RBF
+>>> from squeak.leverage import effective_dimension
+>>> round(effective_dimension(np.random.default_rng(0).standard_normal((200, 2)), RBF(2.0), ridge=1.0), 2)
+9.01
+"""
+
+from squeak.core.leverage import effective_dimension, exact_leverage_scores
+
+__all__ = ["effective_dimension", "exact_leverage_scores"]

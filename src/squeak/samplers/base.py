@@ -1,0 +1,125 @@
+"""What all samplers share: their parameters' meaning, checked once, and the way to a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+
+from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import RBF, diagonal, resolve
+from squeak.core.leverage import check_ridge
+from squeak.core.types import Rows
+
+Schedule: TypeAlias = Callable[[int], float]
+
+DEFAULT_OVERSAMPLING = 10.0
+DEFAULT_RIDGE = 1e-3
+"""The ridge where none is given, as a part of the kernel's mean diagonal."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sampler's parameters, checked and in numbers; fixed for the whole of a fit."""
+
+    kernel: Any
+    ridge: float
+    oversampling: float
+    copies: int
+    eps: float
+
+    @property
+    def shrink(self) -> float:
+        """The papers' factor on every score, 1 − ε; 1 in practice."""
+        return 1.0 - self.eps
+
+
+class Sampler(BaseEstimator):
+    """Base of the samplers: ``fit`` reads rows and leaves ``dictionary_``."""
+
+    def fit(self, X: Any, y: Any = None) -> Sampler:
+        """Learn a dictionary of the rows of ``X``; ``y`` is ignored, for pipelines."""
+        raise TypeError(f"{type(self).__name__} is abstract: use Squeak, Kors, ExactRLS or Uniform")
+
+    @property
+    def dictionary_(self) -> Dictionary:
+        """The dictionary of the rows seen so far."""
+        raise NotFittedError(f"this {type(self).__name__} has seen no rows yet: call fit or partial_fit")
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel with every width a number."""
+        return self.dictionary_.kernel
+
+
+class ScoreSampler(Sampler):
+    """A sampler by ridge leverage scores: kernel, ridge, oversampling, copies, eps, delta, n."""
+
+    kernel: Any
+    ridge: float | Schedule | None
+    oversampling: float | str
+    copies: int
+    eps: float | None
+    delta: float | None
+    n: int | None
+
+    _theory: ClassVar[Callable[[float, float, int], int]]
+
+    def _make_plan(self, first_rows: Rows, kernel: Any) -> Plan:
+        """Check every parameter and fix what depends on the first rows."""
+        kernel = resolve(kernel, first_rows)
+        copies = self.copies
+        if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or copies < 1:
+            raise ValueError(f"copies must be a whole number from 1 on; it is {copies!r}")
+        if isinstance(self.oversampling, str):
+            if self.oversampling != "theory":
+                raise ValueError(f"oversampling must be a number or 'theory'; it is {self.oversampling!r}")
+            if self.eps is None or self.delta is None or self.n is None:
+                raise ValueError("oversampling='theory' needs eps, delta and n (the number of rows to come)")
+            oversampling = float(type(self)._theory(self.eps, self.delta, self.n))
+            eps = float(self.eps)
+        else:
+            oversampling = float(self.oversampling)
+            if not (oversampling > 0 and np.isfinite(oversampling)):
+                raise ValueError(f"oversampling must be positive and finite; it is {self.oversampling!r}")
+            eps = 0.0
+        return Plan(kernel, self._first_ridge(kernel, first_rows), oversampling, int(copies), eps)
+
+    def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
+        if callable(self.ridge):
+            return check_ridge(self.ridge(1))
+        if self.ridge is not None:
+            return check_ridge(self.ridge)
+        mean = float(diagonal(kernel, first_rows).mean())
+        if mean <= 0:
+            raise ValueError(f"{kernel!r} is zero on the first rows: no ridge can be derived; give one")
+        return DEFAULT_RIDGE * mean
+
+    @classmethod
+    def from_paper(cls, eps: float, delta: float, n: int, **params: Any) -> ScoreSampler:
+        """Return the sampler as the papers have it, with their guarantee.
+
+        Oversampling from the theorem, as many copies as oversampling (the binomial form), and the
+        estimator with its factor 1 − ε. With probability 1 − delta every dictionary is then
+        (eps, ridge)-accurate. The numbers are large: below about 10⁵ rows little is dropped.
+
+        Parameters
+        ----------
+        eps, delta : float
+            Accuracy and probability of failure.
+        n : int
+            The number of rows to come.
+        **params
+            The sampler's other parameters.
+        """
+        copies = cls._theory(eps, delta, n)
+        return cls(oversampling="theory", copies=copies, eps=eps, delta=delta, n=n, **params)  # type: ignore[call-arg]
+
+
+def own_kernel(kernel: Any) -> Any:
+    """Return the user's kernel as a copy of our own, or the default, RBF of the median width."""
+    return RBF("median") if kernel is None else clone(kernel, safe=False)

@@ -1,0 +1,40 @@
+"""The progress bar of a pass over rows: rows a second, atoms, effective dimension."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+
+class RowBar:
+    """A bar over rows that reads the sampler's state; silent unless ``verbose``."""
+
+    def __init__(self, sampler: Any, total: int) -> None:
+        self._sampler = sampler
+        self._bar: Any = None
+        if sampler.verbose:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total, desc=type(sampler).__name__, unit=" rows", unit_scale=True)
+
+    def advance(self, rows: int) -> None:
+        """Move on by some rows."""
+        if self._bar is None:
+            return
+        history = self._sampler.history_
+        state = self._sampler._state
+        facts = {"atoms": state.size, "ridge": f"{state.scorer.ridge:.3g}"}
+        if history:
+            facts["d_eff"] = f"{history[-1]['effective_dimension']:.1f}"
+        self._bar.set_postfix(facts, refresh=False)
+        self._bar.update(rows)
+
+    def __enter__(self) -> RowBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+

@@ -1,0 +1,170 @@
+"""SQUEAK: one pass, one dictionary, atoms dropped again as better ones come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.leverage import check_ridge
+from squeak.core.seeds import READ, SHRINK, RandomState, generator_at
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Schedule
+from squeak.samplers.shrink import shrink
+from squeak.samplers.stream import State, StreamSampler
+from squeak.samplers.theory import squeak_oversampling
+
+GROWTH = 1.25
+"""The dictionary is shrunk each time it has grown by this factor: a number of times logarithmic in n."""
+
+SMALLEST = 64
+
+
+class Squeak(StreamSampler):
+    """Learn a weighted dictionary in one pass over a stream of rows.
+
+    Each row is scored against the dictionary, with itself added: τ̃ = s/(1 + s), s = (k(x, x) − ‖v(x)‖²)/ridge.
+    It is kept with probability p = min(1, (oversampling/copies)·τ̃) a coin, weight counts/(copies·p). Whenever
+    the dictionary has grown by a quarter all atoms are scored anew and thinned: p' = min(p, score),
+    counts' ~ Binomial(counts, p'/p). So the size follows oversampling·d_eff, whatever the length of the stream, and
+    weights stay unbiased exactly.
+
+    Parameters
+    ----------
+    kernel : kernel, optional
+        One of :mod:`squeak.kernels` or scikit-learn's Gaussian-process kernels; ``RBF("median")`` by default.
+    ridge : float, callable or None
+        Directions of the data with eigenvalues well above it are kept. A callable is a schedule: given the number
+        of rows seen it returns the ridge, never a smaller one than before. None: 1e-3 of the mean diagonal.
+    oversampling : float or "theory"
+        Expected copies kept per unit of leverage score: about oversampling·d_eff atoms, accuracy about
+        2/√oversampling. "theory" takes the theorem's number, from ``eps``, ``delta`` and ``n``.
+    copies : int
+        Coins of a row. 1: one coin, the most accurate at equal size. Equal to oversampling: the papers' form.
+    max_atoms : int, optional
+        A hard limit on the dictionary's size; the ridge is raised to keep it. Memory is then bounded for ever.
+    eps, delta, n : optional
+        For ``oversampling="theory"``.
+    source : str, optional
+        The name of this part of the data, for merging; derived from the first rows when left out.
+    random_state : None, int, RandomState or Generator
+    verbose : int
+        1 shows a progress bar: rows a second, atoms, estimated effective dimension.
+
+    Attributes
+    ----------
+    dictionary_ : Dictionary
+        After every block; reading it changes nothing.
+    history_ : list of dict
+        Rows, atoms, effective dimension and ridge, each time the dictionary has changed much.
+    n_seen_ : int
+
+    Notes
+    -----
+    With probability 1 − δ every dictionary is (ε, ridge)-accurate with at most 3·q̄·d_eff atoms, in the
+    papers' form (:meth:`from_paper`). In practice choose ``oversampling`` from 5 to 100 and measure
+    the accuracy with :func:`squeak.leverage.accuracy` or :func:`squeak.leverage.estimate_accuracy`.
+
+    References
+    ----------
+    Thesis, section 3.3 and algorithm 10; Calandriello, Lazaric, Valko, "Distributed Adaptive Sampling for Kernel
+    Matrix Approximation", AISTATS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak import Squeak
+    >>> from squeak.kernels import RBF
+    >>> s = Squeak(kernel=RBF(2.0), ridge=1.0, oversampling=10, random_state=0)
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(20):
+    ...     s = s.partial_fit(rng.standard_normal((500, 2)))
+    >>> s.dictionary_
+    Dictionary(...)
+    """
+
+    _theory = staticmethod(squeak_oversampling)
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        ridge: float | Schedule | None = None,
+        oversampling: float | str = DEFAULT_OVERSAMPLING,
+        copies: int = 1,
+        max_atoms: int | None = None,
+        eps: float | None = None,
+        delta: float | None = None,
+        n: int | None = None,
+        source: str | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.oversampling = oversampling
+        self.copies = copies
+        self.max_atoms = max_atoms
+        self.eps = eps
+        self.delta = delta
+        self.n = n
+        self.source = source
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _first_shrink(self) -> int:
+        limit = self.max_atoms
+        if limit is None:
+            return SMALLEST
+        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
+            raise ValueError(f"max_atoms must be a whole number from 1 on; it is {limit!r}")
+        return self._next_shrink(0)
+
+    def _next_shrink(self, size: int) -> int:
+        grown = max(SMALLEST, size + size // 4 + 1)
+        if self.max_atoms is None:
+            return grown
+        return min(grown, self.max_atoms + max(1, self.max_atoms // 4))
+
+    def _ridge_due(self, state: State) -> float:
+        """Return the ridge for the rows seen; it never falls."""
+        if callable(self.ridge):
+            return max(state.scorer.ridge, check_ridge(self.ridge(state.n_seen)))
+        return state.scorer.ridge
+
+    def _thinned(self, state: State, rng: np.random.Generator) -> State:
+        plan = state.plan
+        with engine.single_blas():
+            left = shrink(
+                plan.kernel,
+                state.scorer.atoms,
+                state.probabilities,
+                state.counts,
+                ridge=self._ridge_due(state),
+                oversampling=plan.oversampling,
+                copies=plan.copies,
+                factor=plan.shrink,
+                rng=rng,
+                max_atoms=self.max_atoms,
+                scorer=state.scorer,
+            )
+        return replace(
+            state,
+            scorer=left.scorer,
+            indices=state.indices[left.kept],
+            probabilities=left.probabilities,
+            counts=left.counts,
+            shrink_at=self._next_shrink(len(left.kept)),
+        )
+
+    def _shrink(self, state: State) -> State:
+        thinner = self._thinned(state, generator_at(state.seed, SHRINK, state.n_seen))
+        self._record(thinner)
+        return thinner
+
+    def _finished(self, state: State) -> State:
+        """Thin a copy where the limit or a growing ridge asks for it; the stream itself goes on unthinned."""
+        over = self.max_atoms is not None and state.size > self.max_atoms
+        if over or self._ridge_due(state) > state.scorer.ridge:
+            return self._thinned(state, generator_at(state.seed, READ, state.n_seen))
+        return state

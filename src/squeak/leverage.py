@@ -6,9 +6,10 @@ Examples
 >>> from squeak.kernels import RBF
 >>> from squeak.leverage import effective_dimension
 >>> round(effective_dimension(np.random.default_rng(0).standard_normal((200, 2)), RBF(2.0), ridge=1.0), 2)
-9.01
+7.56
 """
 
+from squeak.core.accuracy import AccuracyBounds, accuracy, estimate_accuracy
 from squeak.core.leverage import effective_dimension, exact_leverage_scores
 
-__all__ = ["effective_dimension", "exact_leverage_scores"]
+__all__ = ["AccuracyBounds", "accuracy", "effective_dimension", "estimate_accuracy", "exact_leverage_scores"]

@@ -74,11 +74,11 @@ class GrowingCholesky:
 
     def project(self, columns: Array) -> Array:
         """Return L⁻¹ b for every row b of ``columns``: shape (r, m) in, (r, m) out."""
-        return columns @ self.inverse.T
+        return np.asarray(columns @ self.inverse.T)
 
     def diagonal_of_inverse(self) -> Array:
         """Return diag(A⁻¹) = Σ_j T_ji²."""
-        return np.einsum("ij,ij->j", self.inverse, self.inverse)
+        return np.asarray(np.einsum("ij,ij->j", self.inverse, self.inverse))
 
     def append(self, projected: Array, schur: Array) -> GrowingCholesky:
         """Return the factor of A grown by r rows, in O(r·m²).

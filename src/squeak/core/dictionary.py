@@ -62,11 +62,11 @@ class Dictionary:
     >>> X = np.random.default_rng(0).standard_normal((2000, 2))
     >>> d = Squeak(kernel=RBF(2.0), ridge=1.0, oversampling=10, random_state=0).fit(X).dictionary_
     >>> d
-    Dictionary(146 atoms for 2,000 rows, RBF(length_scale=2.0), ridge=1, d_eff≈16.8)
+    Dictionary(133 atoms for 2,000 rows, RBF(length_scale=2.0), ridge=1, d_eff≈12.7)
     >>> bool((X[d.indices] == d.atoms).all())
     True
     >>> d.leverage_scores(X).sum().round(1)
-    16.9
+    12.8
     """
 
     kernel: Any
@@ -309,5 +309,3 @@ def _atoms_from_arrays(arrays: dict[str, Any]) -> Rows:
     if atoms.ndim != 2 or atoms.dtype.kind != "f" or not np.isfinite(atoms).all():
         raise ValueError("the atoms are not a table of finite numbers")
     return atoms
-
-

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import IntArray, Rows
 
 
 def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int = 0) -> Rows:
@@ -62,7 +62,7 @@ def _is_numeric_table(X: Any) -> bool:
 
 
 def _check_objects(X: Any) -> Rows:
-    if isinstance(X, str | bytes) or not (isinstance(X, Sequence) or isinstance(X, np.ndarray)):
+    if isinstance(X, str | bytes) or not isinstance(X, Sequence | np.ndarray):
         raise TypeError(f"rows for this kernel must be a sequence of objects, not {type(X).__name__}")
     if len(X) == 0:
         raise ValueError("there are no rows: at least one is needed")
@@ -122,14 +122,12 @@ def width_of(rows: Rows) -> int | None:
     return None if isinstance(rows, list) else int(rows.shape[1])
 
 
-def take(rows: Rows, which: slice | IntArray | Array) -> Rows:
-    """Return some of the rows: by slice, by row numbers or by a mask. Arrays are copied but for slices."""
+def take(rows: Rows, which: slice | IntArray) -> Rows:
+    """Return some of the rows: by slice or by row numbers. Arrays are copied but for slices."""
     if isinstance(rows, list):
         if isinstance(which, slice):
             return rows[which]
-        which = np.asarray(which)
-        numbers = np.flatnonzero(which) if which.dtype == bool else which
-        return [rows[i] for i in numbers]
+        return [rows[i] for i in which]
     return rows[which]
 
 

@@ -9,6 +9,8 @@ u_t is already above the bound. The decision is the same as from the full score,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,13 +21,15 @@ from squeak.core.rows import n_rows, take
 from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
 from squeak.core.types import Array, IntArray, Rows
 
+Scores = TypeVar("Scores", float, Array)
+
 TILE = 2048
 FIRST_STAGE = 32
 SLACK = 1e-10
 """Residuals are raised by this part of k(x, x), so that rounding never gives up a row that would enter."""
 
 
-def entry_score(residual: Array, ridge: float) -> Array:
+def entry_score(residual: Scores, ridge: float) -> Scores:
     """Return the leverage score of a row about to join: s/(1 + s), s = residual/ridge.
 
     It is the score with the row itself added to the dictionary at weight 1 (Sherman–Morrison).
@@ -35,7 +39,7 @@ def entry_score(residual: Array, ridge: float) -> Array:
     Thesis, equation 3.4 (KORS); spec 4.2.
     """
     s = residual / ridge
-    return np.asarray(s / (1.0 + s))
+    return s / (1.0 + s)
 
 
 def stages(m: int) -> list[slice]:
@@ -46,7 +50,7 @@ def stages(m: int) -> list[slice]:
         edges.append(size)
         size *= 2
     edges.append(m)
-    return [slice(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    return [slice(a, b) for a, b in pairwise(edges) if b > a]
 
 
 def screen(
@@ -81,7 +85,7 @@ def screen(
             alive, values = alive[stay], values[stay]
             if not alive.size:
                 break
-        return alive + tile.start
+        return np.asarray(alive + tile.start)
 
     parts = engine.map_ordered(survivors, engine.tiles(n_rows(X), TILE))
     return np.concatenate(parts)
@@ -124,16 +128,16 @@ def decide(
     ridge, m = scorer.ridge, scorer.factor.size
     projected = scorer.project(X)
     residual = gram(scorer.kernel, X) - projected @ projected.T
+    positive_residuals(residual.diagonal(), diagonal(scorer.kernel, X), scorer.kernel)
     running = residual.copy()
-    diag = diagonal(scorer.kernel, X)
     rows: list[int] = []
     chances: list[float] = []
     counts: list[int] = []
     decided = 0
     for t in range(len(running)):
         decided = t + 1
-        left = positive_residuals(running[t : t + 1, t], diag[t : t + 1], scorer.kernel)
-        p = float(keep_probability(shrink * entry_score(left, ridge), oversampling, copies)[0])
+        left = max(float(running[t, t]), 0.0)
+        p = float(keep_probability(shrink * entry_score(left, ridge), oversampling, copies))
         count = count_from_uniform(float(uniforms[t]), p, copies)
         if count == 0:
             continue
@@ -143,7 +147,7 @@ def decide(
         if limit is not None and m + len(rows) >= limit:
             break
         column = running[t + 1 :, t]
-        pivot = left[0] + ridge * copies * p / count
+        pivot = left + ridge * copies * p / count
         running[t + 1 :, t + 1 :] -= np.outer(column, column / pivot)
     chosen = np.array(rows, dtype=np.int64)
     probabilities = np.array(chances)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-RandomState: TypeAlias = None | int | np.integer | np.random.RandomState | np.random.Generator
+RandomState: TypeAlias = int | np.integer | np.random.RandomState | np.random.Generator | None
 
 COINS, SHRINK, READ, SAMPLE, MERGE, PROBE = range(6)
 """The first number of a place: which kind of draw it is."""

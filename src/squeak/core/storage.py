@@ -41,8 +41,7 @@ def write(path: str | os.PathLike[str], kind: str, arrays: dict[str, Any], conte
         "kind": kind,
         "libraries": {"squeak": __version__, "numpy": np.__version__},
         "members": {
-            name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-            for name, data in members.items()
+            name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()
         },
         "content": content,
     }

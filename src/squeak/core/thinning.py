@@ -14,9 +14,7 @@ from scipy.special import bdtrc
 from squeak.core.types import Array, IntArray
 
 
-def thin(
-    probabilities: Array, counts: IntArray, scores: Array, rng: np.random.Generator
-) -> tuple[Array, IntArray]:
+def thin(probabilities: Array, counts: IntArray, scores: Array, rng: np.random.Generator) -> tuple[Array, IntArray]:
     """Lower each probability to its new score and thin the counts to match.
 
     Probabilities never rise (p' = min(p, score)), so counts' ~ Binomial(counts, p'/p) is well
@@ -38,9 +36,9 @@ def thin(
     return lowered, rng.binomial(counts, lowered / probabilities)
 
 
-def keep_probability(scores: Array, oversampling: float, copies: int) -> Array:
+def keep_probability(scores: float | Array, oversampling: float, copies: int) -> Array:
     """Return the probability of each coin: p = min(1, (oversampling/copies)·score)."""
-    return np.minimum(1.0, (oversampling / copies) * np.asarray(scores))
+    return np.asarray(np.minimum(1.0, (oversampling / copies) * scores))
 
 
 def any_survives(probabilities: Array, copies: int | IntArray) -> Array:

@@ -67,7 +67,7 @@ class ScoreSampler(Sampler):
     delta: float | None
     n: int | None
 
-    _theory: ClassVar[Callable[[float, float, int], int]]
+    _theory: ClassVar[Any]
 
     def _make_plan(self, first_rows: Rows, kernel: Any) -> Plan:
         """Check every parameter and fix what depends on the first rows."""
@@ -92,12 +92,7 @@ class ScoreSampler(Sampler):
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
         if callable(self.ridge):
             return check_ridge(self.ridge(1))
-        if self.ridge is not None:
-            return check_ridge(self.ridge)
-        mean = float(diagonal(kernel, first_rows).mean())
-        if mean <= 0:
-            raise ValueError(f"{kernel!r} is zero on the first rows: no ridge can be derived; give one")
-        return DEFAULT_RIDGE * mean
+        return ridge_or_default(self.ridge, kernel, first_rows)
 
     @classmethod
     def from_paper(cls, eps: float, delta: float, n: int, **params: Any) -> ScoreSampler:
@@ -117,7 +112,24 @@ class ScoreSampler(Sampler):
             The sampler's other parameters.
         """
         copies = cls._theory(eps, delta, n)
-        return cls(oversampling="theory", copies=copies, eps=eps, delta=delta, n=n, **params)  # type: ignore[call-arg]
+        return cls(oversampling="theory", copies=copies, eps=eps, delta=delta, n=n, **params)
+
+
+def check_max_atoms(limit: Any) -> int:
+    """Return the limit on the dictionary's size as an int, or raise."""
+    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
+        raise ValueError(f"max_atoms must be a whole number from 1 on; it is {limit!r}")
+    return int(limit)
+
+
+def ridge_or_default(ridge: float | None, kernel: Any, rows: Rows) -> float:
+    """Return the ridge given, or 1e-3 of the kernel's mean diagonal over the rows."""
+    if ridge is not None:
+        return check_ridge(ridge)
+    mean = float(diagonal(kernel, rows).mean())
+    if mean <= 0:
+        raise ValueError(f"{kernel!r} is zero on the first rows: no ridge can be derived; give one")
+    return DEFAULT_RIDGE * mean
 
 
 def own_kernel(kernel: Any) -> Any:

@@ -39,7 +39,7 @@ class ExactRLS(ScoreSampler):
     >>> from squeak.samplers import ExactRLS
     >>> X = np.random.default_rng(0).standard_normal((500, 2))
     >>> len(ExactRLS(kernel=RBF(2.0), ridge=1.0, oversampling=5, random_state=0).fit(X).dictionary_)
-    68
+    57
     """
 
     _theory = staticmethod(oracle_oversampling)

@@ -43,7 +43,7 @@ def merge(*dictionaries: Dictionary, random_state: RandomState = None, max_atoms
     """
     _check_mergeable(dictionaries)
     first = dictionaries[0]
-    assert first.oversampling is not None  # noqa: S101  (checked above)
+    assert first.oversampling is not None
     ridge = max(d.ridge for d in dictionaries)
     inexact = max(1, sum(not d.exact for d in dictionaries))
     atoms = first.atoms

@@ -37,4 +37,3 @@ class RowBar:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
-

@@ -67,7 +67,7 @@ def shrink(
         scores = scorer.atom_scores(factor)
     else:
         spectrum = weighted_spectrum(K, weights)
-        scores = scores_at(*spectrum, weights, shift * ridge, factor)
+        scores = scores_at(spectrum[0], spectrum[1], weights, shift * ridge, factor)
     chances = keep_probability(scores, oversampling, copies)
     kept = np.arange(len(weights))
     if max_atoms is not None and expected_survivors(probabilities, counts, chances)[0] > max_atoms:
@@ -79,7 +79,7 @@ def shrink(
         spectrum = weighted_spectrum(K[np.ix_(kept, kept)], weights)
 
         def chances_at(trial: float, spectrum: Any = spectrum, weights: Array = weights) -> Array:
-            scores = scores_at(*spectrum, weights, shift * trial, factor)
+            scores = scores_at(spectrum[0], spectrum[1], weights, shift * trial, factor)
             return keep_probability(scores, oversampling, copies)
 
         ridge = _raised_ridge(ridge, chances_at, probabilities, counts, max_atoms)
@@ -99,14 +99,12 @@ def _draw(
     return probabilities[alive], counts[alive], kept[alive]
 
 
-def _raised_ridge(
-    ridge: float, chances_at: Any, probabilities: Array, counts: IntArray, max_atoms: int
-) -> float:
+def _raised_ridge(ridge: float, chances_at: Any, probabilities: Array, counts: IntArray, max_atoms: int) -> float:
     """Return the smallest larger ridge, to 1%, at which mean + deviation of the survivors' number fits."""
 
     def fits(trial: float) -> bool:
         mean, variance = expected_survivors(probabilities, counts, chances_at(trial))
-        return mean + np.sqrt(variance) <= max_atoms
+        return bool(mean + np.sqrt(variance) <= max_atoms)
 
     low, high = ridge, 2.0 * ridge
     while not fits(high):

@@ -10,7 +10,7 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.leverage import check_ridge
 from squeak.core.seeds import READ, SHRINK, RandomState, generator_at
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Schedule
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Schedule, check_max_atoms
 from squeak.samplers.shrink import shrink
 from squeak.samplers.stream import State, StreamSampler
 from squeak.samplers.theory import squeak_oversampling
@@ -113,15 +113,12 @@ class Squeak(StreamSampler):
         self.verbose = verbose
 
     def _first_shrink(self) -> int:
-        limit = self.max_atoms
-        if limit is None:
-            return SMALLEST
-        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
-            raise ValueError(f"max_atoms must be a whole number from 1 on; it is {limit!r}")
+        if self.max_atoms is not None:
+            check_max_atoms(self.max_atoms)
         return self._next_shrink(0)
 
     def _next_shrink(self, size: int) -> int:
-        grown = max(SMALLEST, size + size // 4 + 1)
+        grown = max(SMALLEST, int(GROWTH * size) + 1)
         if self.max_atoms is None:
             return grown
         return min(grown, self.max_atoms + max(1, self.max_atoms // 4))

@@ -115,8 +115,8 @@ class StreamSampler(ScoreSampler):
 
     def _restore(self, state: State | None, history: list[dict[str, float]]) -> None:
         if state is None:
-            vars(self).pop("_state", None)
-            vars(self).pop("history_", None)
+            self.__dict__.pop("_state", None)
+            self.__dict__.pop("history_", None)
         else:
             self._state = state
             self.history_ = history
@@ -155,9 +155,7 @@ class StreamSampler(ScoreSampler):
             if entered.rows.size == 0:
                 continue
             chosen = numbers[entered.rows]
-            scorer = state.scorer.grow(
-                take(rows, entered.rows), entered.weights, entered.projected, entered.schur
-            )
+            scorer = state.scorer.grow(take(rows, entered.rows), entered.weights, entered.projected, entered.schur)
             full = state.shrink_at is not None and scorer.factor.size >= state.shrink_at
             decided = int(numbers[entered.decided - 1]) + 1 if full else int(numbers[-1]) + 1
             state = replace(
@@ -178,7 +176,7 @@ class StreamSampler(ScoreSampler):
 
     def _commit(self, state: State) -> None:
         self._state = state
-        vars(self).pop("_reading", None)
+        self.__dict__.pop("_reading", None)
         if not self.history_ or state.size > 1.1 * self.history_[-1]["atoms"]:
             self._record(state)
 

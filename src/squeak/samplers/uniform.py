@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from squeak.core.dictionary import Dictionary
-from squeak.core.leverage import check_ridge
+from squeak.core.kernels import resolve
 from squeak.core.rows import check_rows, join, label_of, n_rows, take, width_of
 from squeak.core.seeds import RandomState, coins, draw_seed
-from squeak.samplers.base import DEFAULT_RIDGE, Sampler, diagonal, own_kernel, resolve
+from squeak.core.types import Array, IntArray, Rows
+from squeak.samplers.base import Sampler, check_max_atoms, own_kernel, ridge_or_default
+from squeak.samplers.stream import HEAD
+
+
+@dataclass(frozen=True)
+class _Reservoir:
+    """The rows with the smallest uniform numbers so far, replaced whole."""
+
+    kernel: Any
+    ridge: float
+    seed: int
+    limit: int
+    rows: Rows
+    indices: IntArray
+    uniforms: Array
+    n_seen: int
+    head: Rows
+
+    def add(self, block: Rows) -> _Reservoir:
+        n, had = n_rows(block), self.uniforms.size
+        uniforms = np.concatenate([self.uniforms, coins(self.seed, self.n_seen, n)])
+        indices = np.concatenate([self.indices, np.arange(self.n_seen, self.n_seen + n)])
+        stay = np.sort(np.argsort(uniforms, kind="stable")[: self.limit])
+        rows = join(take(self.rows, stay[stay < had]), take(block, stay[stay >= had] - had))
+        head = join(self.head, take(block, slice(0, max(0, HEAD - n_rows(self.head)))))
+        return replace(
+            self, rows=rows, indices=indices[stay], uniforms=uniforms[stay], n_seen=self.n_seen + n, head=head
+        )
 
 
 class Uniform(Sampler):
     """Keep ``max_atoms`` rows drawn without replacement, each set of that size equally likely.
 
-    Weights are n/max_atoms. One pass: the rows with the smallest of their uniform numbers stay (a reservoir), so
-    streams of unknown length work too. Blind to rare directions: one row unlike all others is missed with
-    probability 1 − max_atoms/n.
+    Weights are n/max_atoms. One pass: the rows with the smallest of their uniform numbers stay
+    (a reservoir), so streams of unknown length work too. Blind to rare directions: one row unlike all
+    others is missed with probability 1 − max_atoms/n.
 
     Parameters
     ----------
     kernel : kernel, optional
     max_atoms : int
     ridge : float, optional
-        Not used for the choice; it is the ridge of the dictionary's scores. 1e-3 of the mean diagonal by default.
+        Not used for the choice; it is the ridge of the dictionary's scores.
+        1e-3 of the mean diagonal by default.
     source : str, optional
     random_state : None, int, RandomState or Generator
 
@@ -38,7 +68,8 @@ class Uniform(Sampler):
     >>> import numpy as np
     >>> from squeak.kernels import RBF
     >>> from squeak.samplers import Uniform
-    >>> d = Uniform(kernel=RBF(1.0), max_atoms=50, random_state=0).fit(np.random.rand(400, 3)).dictionary_
+    >>> X = np.random.default_rng(0).random((400, 3))
+    >>> d = Uniform(kernel=RBF(1.0), max_atoms=50, random_state=0).fit(X).dictionary_
     >>> len(d), float(d.weights.sum())
     (50, 400.0)
     """
@@ -59,59 +90,42 @@ class Uniform(Sampler):
 
     def fit(self, X: Any, y: Any = None) -> Uniform:
         """Forget everything and choose among the rows of ``X``; ``y`` is ignored."""
-        return self._read(X, fresh=True)
+        kernel = own_kernel(self.kernel)
+        limit = check_max_atoms(self.max_atoms)
+        block = check_rows(X, kernel)
+        kernel = resolve(kernel, block)
+        ridge = ridge_or_default(self.ridge, kernel, block)
+        none, no_rows = np.zeros(0, dtype=np.int64), take(block, slice(0, 0))
+        seed = draw_seed(self.random_state)
+        start = _Reservoir(kernel, ridge, seed, limit, no_rows, none, np.zeros(0), 0, no_rows)
+        self._reservoir = start.add(block)
+        return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Uniform:
         """Read a block of rows; one at a time or many at once gives the same choice."""
-        return self._read(X, fresh=not hasattr(self, "_rows"))
-
-    def _read(self, X: Any, fresh: bool) -> Uniform:
-        limit = self.max_atoms
-        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
-            raise ValueError(f"max_atoms must be a whole number from 1 on; it is {limit!r}")
-        kernel = own_kernel(self.kernel) if fresh else self._kernel
-        seen = 0 if fresh else self._n_seen
-        block = check_rows(
-            X, kernel, width=None if fresh or seen == 0 else width_of(self._rows), first_row=seen
-        )
-        if fresh:
-            kernel = resolve(kernel, block)
-            mean = float(diagonal(kernel, block).mean())
-            ridge = check_ridge(DEFAULT_RIDGE * mean if self.ridge is None else self.ridge)
-            self._kernel, self._ridge, self._seed = kernel, ridge, draw_seed(self.random_state)
-            self._rows, self._indices, self._uniforms = (
-                take(block, slice(0, 0)),
-                np.zeros(0, np.int64),
-                np.zeros(0),
-            )
-            self._head = self._rows
-            self._n_seen = 0
-        n = n_rows(block)
-        uniforms = np.concatenate([self._uniforms, coins(self._seed, seen, n)])
-        indices = np.concatenate([self._indices, np.arange(seen, seen + n)])
-        stay = np.sort(np.argsort(uniforms, kind="stable")[:limit])
-        old, new = stay[stay < self._uniforms.size], stay[stay >= self._uniforms.size]
-        rows = join(take(self._rows, old), take(block, new - self._uniforms.size))
-        self._head = join(self._head, take(block, slice(0, max(0, 64 - n_rows(self._head)))))
-        self._rows, self._indices, self._uniforms = rows, indices[stay], uniforms[stay]
-        self._n_seen = seen + n
+        if not hasattr(self, "_reservoir"):
+            return self.fit(X)
+        so_far = self._reservoir
+        block = check_rows(X, so_far.kernel, width=width_of(so_far.rows), first_row=so_far.n_seen)
+        self._reservoir = so_far.add(block)
         return self
 
     @property
     def dictionary_(self) -> Dictionary:
         """The dictionary of all rows read so far."""
-        if not hasattr(self, "_rows"):
+        if not hasattr(self, "_reservoir"):
             return super().dictionary_
-        m, n = len(self._indices), self._n_seen
+        kept = self._reservoir
+        m, n = kept.indices.size, kept.n_seen
         return Dictionary(
-            kernel=self._kernel,
-            atoms=self._rows,
-            indices=self._indices,
+            kernel=kept.kernel,
+            atoms=kept.rows,
+            indices=kept.indices,
             probabilities=np.full(m, m / n),
             counts=np.ones(m, dtype=np.int64),
             copies=1,
             oversampling=None,
-            ridge=self._ridge,
+            ridge=kept.ridge,
             n_seen=n,
-            sources=((label_of(self._head) if self.source is None else str(self.source), n),),
+            sources=((label_of(kept.head) if self.source is None else str(self.source), n),),
         )

@@ -20,10 +20,12 @@ class _Pair(Kernel):
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
+        """Whether CSR rows are taken."""
         return all(getattr(k, "accepts_sparse", False) for k in (self.first, self.second))
 
     @property
     def requires_vector_input(self) -> bool:  # type: ignore[override]
+        """Whether rows must be vectors."""
         return any(getattr(k, "requires_vector_input", True) for k in (self.first, self.second))
 
     def resolve(self, X: Rows) -> Kernel:
@@ -104,10 +106,12 @@ class Scaled(Kernel):
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
+        """Whether CSR rows are taken."""
         return bool(getattr(self.kernel, "accepts_sparse", False))
 
     @property
     def requires_vector_input(self) -> bool:  # type: ignore[override]
+        """Whether rows must be vectors."""
         return bool(getattr(self.kernel, "requires_vector_input", True))
 
     def _positive(self) -> float:

@@ -118,14 +118,16 @@ class Kernel:
     def __add__(self, other: Any) -> Sum:
         from squeak.core.kernels.algebra import Constant, Sum
 
-        return Sum(self, Constant(other) if np.isscalar(other) else other)
+        return Sum(self, Constant(float(other)) if isinstance(other, int | float | np.number) else other)
 
     __radd__ = __add__
 
     def __mul__(self, other: Any) -> Product | Scaled:
         from squeak.core.kernels.algebra import Product, Scaled
 
-        return Scaled(self, other) if np.isscalar(other) else Product(self, other)
+        if isinstance(other, int | float | np.number):
+            return Scaled(self, float(other))
+        return Product(self, other)
 
     __rmul__ = __mul__
 

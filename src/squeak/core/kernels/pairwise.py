@@ -36,7 +36,7 @@ class PairwiseKernel(Kernel):
     ...     return len(set(a) & set(b))
     >>> PairwiseKernel(shared_letters)(["squeak", "quack"])
     array([[6., 4.],
-           [4., 4.]])
+           [4., 5.]])
     """
 
     accepts_sparse = False

@@ -33,9 +33,7 @@ class _Radial(Kernel):
             _width(self)
             return self
         if self.length_scale != "median":
-            raise ValueError(
-                f"length_scale must be a number, a vector or 'median'; it is {self.length_scale!r}"
-            )
+            raise ValueError(f"length_scale must be a number, a vector or 'median'; it is {self.length_scale!r}")
         n = n_rows(X)
         sample = take(X, np.unique(np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(np.int64)))
         dense = sample.toarray() if sp.issparse(sample) else np.asarray(sample)
@@ -61,9 +59,7 @@ class _Radial(Kernel):
 def _width(kernel: Any, columns: int | None = None) -> Array:
     """Return the checked width: a positive scalar, or one positive number a column."""
     if isinstance(kernel.length_scale, str):
-        raise ValueError(
-            f"{kernel!r} has no width yet: it is learned from rows by kernel.resolve(X), or at fit"
-        )
+        raise ValueError(f"{kernel!r} has no width yet: it is learned from rows by kernel.resolve(X), or at fit")
     width = np.asarray(kernel.length_scale, dtype=np.float64)
     if width.ndim > 1 or not np.all(width > 0) or not np.all(np.isfinite(width)):
         raise ValueError(f"length_scale must be positive and finite; it is {kernel.length_scale!r}")

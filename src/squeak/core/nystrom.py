@@ -1,0 +1,144 @@
+"""Nyström features: rows as vectors whose inner products approximate the kernel, from a dictionary.
+
+Two forms, one protocol: ``features.transform(X)`` has shape (n, rank), and transform(X)·transform(Y)ᵀ ≈ k(X, Y).
+:class:`EigenFeatures` are uncorrelated over the atoms and sorted; :class:`TriangularFeatures` cost half as
+much and nest: the first j columns belong to the first j atoms. Plain features project on the span of the
+atoms, and weights drop out; regularised ones (``ridge`` > 0) use them:
+
+    plain:        K̃ = K_nI K_II⁺ K_In,            0 ⪯ K − K̃ ⪯ (ε·γ/(1 − ε))·I
+    regularised:  K̃ = C (S K_II S + ridge·I)⁻¹ Cᵀ,   C = K_nI S,  S = diag(√w)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh, get_lapack_funcs
+
+from squeak.core import engine
+from squeak.core.kernels import block, gram
+from squeak.core.rows import n_rows, take
+from squeak.core.types import Array, Rows
+
+TILE = 1024
+RANK_TOLERANCE = 1e-12
+"""Directions with less than this part of the largest eigenvalue or pivot are left out."""
+
+
+class _Features:
+    """A linear map of kernel columns: transform(X) = k(X, atoms) · mixing, rows in tiles on the threads."""
+
+    kernel: Any
+    atoms: Rows
+    mixing: Array
+    """Shape (m, rank)."""
+
+    @property
+    def rank(self) -> int:
+        """The number of features."""
+        return int(self.mixing.shape[1])
+
+    def block(self, X: Rows) -> Array:
+        """Return the features of a block, on this thread."""
+        return block(self.kernel, X, self.atoms) @ self.mixing
+
+    def transform(self, X: Rows) -> Array:
+        """Return the features of checked rows, shape (len(X), rank)."""
+        out = np.empty((n_rows(X), self.rank))
+
+        def fill(tile: slice) -> None:
+            out[tile] = self.block(take(X, tile))
+
+        engine.map_ordered(fill, engine.tiles(n_rows(X), TILE))
+        return out
+
+
+def _weighted_gram(kernel: Any, atoms: Rows, weights: Array | None, ridge: float) -> tuple[Array, Array]:
+    """Return S K_II S + ridge·I and the diagonal of S; S is the identity for plain features."""
+    if ridge < 0:
+        raise ValueError(f"ridge must not be negative; it is {ridge!r}")
+    plain = weights is None or ridge == 0
+    root = np.ones(n_rows(atoms)) if plain or weights is None else np.sqrt(weights)
+    K = root[:, None] * gram(kernel, atoms) * root
+    K[np.diag_indices_from(K)] += ridge
+    return K, root
+
+
+class EigenFeatures(_Features):
+    """Features from the eigenvectors: Z = C U Λ^(−1/2), S K_II S + ridge·I = U Λ Uᵀ, largest first.
+
+    Parameters
+    ----------
+    kernel : kernel
+    atoms : rows
+    weights : array of shape (m,), optional
+        Used by the regularised form only.
+    ridge : float
+        0: plain.
+
+    References
+    ----------
+    Thesis, section 4.1.1; spec 6.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.nystrom import EigenFeatures
+    >>> from squeak.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> Z = EigenFeatures(RBF(1.0), X).transform(X)
+    >>> bool(np.allclose(Z @ Z.T, RBF(1.0)(X)))
+    True
+    """
+
+    def __init__(self, kernel: Any, atoms: Rows, weights: Array | None = None, ridge: float = 0.0) -> None:
+        self.kernel, self.atoms = kernel, atoms
+        with engine.single_blas():
+            A, root = _weighted_gram(kernel, atoms, weights, ridge)
+            eigenvalues, vectors = eigh(A, overwrite_a=True, check_finite=False)
+        keep = eigenvalues > RANK_TOLERANCE * max(eigenvalues[-1], 0.0)
+        eigenvalues, vectors = eigenvalues[keep][::-1], vectors[:, keep][:, ::-1]
+        self.mixing = np.ascontiguousarray(root[:, None] * vectors / np.sqrt(eigenvalues))
+
+
+class TriangularFeatures(_Features):
+    """Features from the Cholesky factor: Z = C L⁻ᵀ, S K_II S + ridge·I = L Lᵀ, pivoted where it is singular.
+
+    Parameters
+    ----------
+    kernel : kernel
+    atoms : rows
+    weights : array of shape (m,), optional
+        Used by the regularised form only.
+    ridge : float
+        0: plain.
+
+    References
+    ----------
+    Thesis, section 4.1.1; spec 6.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.nystrom import TriangularFeatures
+    >>> from squeak.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> X = np.vstack([X, X])                                    # every row twice: rank 50
+    >>> features = TriangularFeatures(RBF(1.0), X)
+    >>> Z = features.transform(X)
+    >>> features.rank <= 50, bool(np.allclose(Z @ Z.T, RBF(1.0)(X)))
+    (True, True)
+    """
+
+    def __init__(self, kernel: Any, atoms: Rows, weights: Array | None = None, ridge: float = 0.0) -> None:
+        self.kernel, self.atoms = kernel, atoms
+        pstrf, trtri = get_lapack_funcs(("pstrf", "trtri"), dtype=np.float64)
+        with engine.single_blas():
+            A, root = _weighted_gram(kernel, atoms, weights, ridge)
+            largest = float(A.diagonal().max())
+            factor, pivots, rank, _ = pstrf(np.asfortranarray(A), lower=1, tol=RANK_TOLERANCE * largest)
+            inverse, _ = trtri(np.tril(factor[:rank, :rank]), lower=1)
+        order = pivots[:rank].astype(np.int64) - 1
+        self.mixing = np.zeros((n_rows(atoms), rank))
+        self.mixing[order] = root[order, None] * inverse.T

@@ -17,6 +17,9 @@ from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, Rows
 
 TILE = 2048
+ROUNDING = 1e-8
+"""Taken off the lower bound, so that it is one in floating point too."""
+
 GROUP = 4
 """Tiles summed at a time: memory is GROUP matrices of m × m, whatever the number of rows."""
 
@@ -162,7 +165,7 @@ def estimate_accuracy(
         outside = gram(dictionary.kernel, probe) - z @ z.T
         residual = max(0.0, float(eigvalsh(outside)[-1]) * n / n_rows(probe))
         ends = eigvalsh(G - G_tilde, G + ridge * np.eye(len(G)))
-        lower = float(max(-ends[0], ends[-1], residual / (residual + ridge) if n_rows(probe) == n else 0.0))
+        lower = max(float(max(-ends[0], ends[-1])) - ROUNDING, 0.0)
         upper = _smallest_accuracy(G, G_tilde, ridge, residual, lower)
     return AccuracyBounds(lower, upper, residual)
 

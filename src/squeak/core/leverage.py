@@ -15,7 +15,12 @@ import numpy as np
 from scipy.linalg import eigh
 
 from squeak.core import engine
-from squeak.core.cholesky import GrowingCholesky, NotPositiveDefiniteError, pivoted_inverse_factor
+from squeak.core.cholesky import (
+    GrowingCholesky,
+    NotPositiveDefiniteError,
+    inverse_factor,
+    pivoted_inverse_factor,
+)
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import check_rows, join, n_rows, take
 from squeak.core.types import Array, IntArray, Rows
@@ -67,7 +72,7 @@ class WeightedFactor:
             try:
                 inverse, order = pivoted_inverse_factor(A)
             except NotPositiveDefiniteError:
-                raise _explain(kernel, K, ridge) from None
+                raise _explain(repr(kernel), K, ridge) from None
             inverse *= root[order]
         return cls(kernel, take(atoms, order), weights[order], ridge, GrowingCholesky(inverse)), order
 
@@ -132,12 +137,12 @@ def positive_residuals(left: Array, diag: Array, kernel: Any) -> Array:
     return np.maximum(left, 0.0)
 
 
-def _explain(kernel: Any, K: Array, ridge: float) -> ValueError:
+def _explain(kernel: str, K: Array, ridge: float) -> ValueError:
     """Return the error for a factorisation that failed: the kernel's fault, or the ridge's."""
     smallest, largest = np.linalg.eigvalsh(K)[[0, -1]]
     if smallest < -INDEFINITE * max(largest, 0.0):
         return ValueError(
-            f"{kernel!r} is not positive semi-definite: its matrix on {len(K)} rows has eigenvalue "
+            f"{kernel} is not positive semi-definite: its matrix on {len(K)} rows has eigenvalue "
             f"{smallest:.3g}; use a PSD kernel"
         )
     return ValueError(
@@ -145,10 +150,25 @@ def _explain(kernel: Any, K: Array, ridge: float) -> ValueError:
     )
 
 
+def dictionary_scores(K: Array, weights: Array, ridge: float, shrink: float = 1.0) -> Array:
+    """Return the atoms' scores from K_II at any ridge: (1/w)(1 − ridge·[(S K_II S + ridge·I)⁻¹]_ii).
+
+    One Cholesky factor, O(m³): for atoms that are in no factor yet, and for trying out a ridge.
+    """
+    root = np.sqrt(weights)
+    A = root[:, None] * K * root
+    A[np.diag_indices_from(A)] += ridge
+    try:
+        factor = GrowingCholesky(inverse_factor(A))
+    except NotPositiveDefiniteError:
+        raise _explain("the kernel", K, ridge) from None
+    return shrink / weights * np.maximum(1.0 - ridge * factor.diagonal_of_inverse(), 0.0)
+
+
 def scores_at(eigenvalues: Array, squares: Array, weights: Array, ridge: float, shrink: float = 1.0) -> Array:
     """Return the atoms' scores at any ridge from S K_II S = U Λ Uᵀ: (1/w) Σ_j U_ij² λ_j/(λ_j + ridge).
 
-    Free of cancellation; ``squares`` is U². Used where the ridge itself is being chosen.
+    Free of cancellation; ``squares`` is U².
     """
     return shrink / weights * (squares @ (eigenvalues / (eigenvalues + ridge)))
 

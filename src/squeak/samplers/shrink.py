@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from squeak.core.kernels import gram
-from squeak.core.leverage import WeightedFactor, scores_at, weighted_spectrum
+from squeak.core.leverage import WeightedFactor, dictionary_scores
 from squeak.core.rows import take
 from squeak.core.thinning import expected_survivors, keep_probability, thin
 from squeak.core.types import Array, IntArray, Rows
@@ -36,14 +37,15 @@ def shrink(
     factor: float,
     rng: np.random.Generator,
     max_atoms: int | None = None,
-    scorer: WeightedFactor | None = None,
+    scores: Array | None = None,
     score_ridge: float | None = None,
 ) -> Thinned:
     """Lower every probability to the atom's score within the dictionary, thin, and factor what is left.
 
     p' = min(p, (oversampling/copies)·τ̃), counts' ~ Binomial(counts, p'/p). If more than ``max_atoms`` are to be
     expected, or remain, the ridge is raised just so far that their expected number fits, and what remains
-    is thinned again; nothing is ever drawn anew, so weights stay unbiased.
+    is thinned again; nothing is ever drawn anew, so weights stay unbiased. Coins are tossed in the order of
+    the atoms as given: hand them over in the order of the stream, for the same draws from the same seed.
 
     Parameters
     ----------
@@ -51,8 +53,8 @@ def shrink(
         At least the ridge of the dictionary so far.
     factor : float
         The papers' 1 − ε; 1 in practice.
-    scorer : WeightedFactor, optional
-        The factor of just these atoms in this order; used when its ridge is the one asked for.
+    scores : array, optional
+        The atoms' scores at ``ridge`` where they are known already.
     score_ridge : float, optional
         The ridge that scores are computed with where it is not ``ridge``: the papers' (1 + (j − 1)ε)·ridge.
 
@@ -61,55 +63,64 @@ def shrink(
     Thesis, algorithm 10 (DICT-MERGE); spec 5.2 and 5.4.
     """
     K = gram(kernel, atoms)
-    weights = counts / (copies * probabilities)
     shift = 1.0 if score_ridge is None else score_ridge / ridge
-    if scorer is not None and scorer.ridge == ridge and shift == 1.0:
-        scores = scorer.atom_scores(factor)
-    else:
-        spectrum = weighted_spectrum(K, weights)
-        scores = scores_at(spectrum[0], spectrum[1], weights, shift * ridge, factor)
-    chances = keep_probability(scores, oversampling, copies)
-    kept = np.arange(len(weights))
-    if max_atoms is not None and expected_survivors(probabilities, counts, chances)[0] > max_atoms:
-        chances = np.ones(len(weights))  # nothing is drawn yet: the first draw is at the raised ridge
-    else:
-        probabilities, counts, kept = _draw(probabilities, counts, chances, kept, rng)
-    while max_atoms is not None and len(kept) > max_atoms:
+    kept = np.arange(len(counts))
+
+    def chances_at(trial: float) -> Array:
+        """The probabilities that the atoms left would have at another ridge."""
         weights = counts / (copies * probabilities)
-        spectrum = weighted_spectrum(K[np.ix_(kept, kept)], weights)
+        scores = dictionary_scores(K[np.ix_(kept, kept)], weights, shift * trial, factor)
+        return keep_probability(scores, oversampling, copies)
 
-        def chances_at(trial: float, spectrum: Any = spectrum, weights: Array = weights) -> Array:
-            scores = scores_at(spectrum[0], spectrum[1], weights, shift * trial, factor)
-            return keep_probability(scores, oversampling, copies)
-
-        ridge = _raised_ridge(ridge, chances_at, probabilities, counts, max_atoms)
-        probabilities, counts, kept = _draw(probabilities, counts, chances_at(ridge), kept, rng)
+    chances = chances_at(ridge) if scores is None else keep_probability(scores, oversampling, copies)
+    while True:
+        if max_atoms is not None:
+            ridge, chances = _fitting_ridge(ridge, chances, chances_at, probabilities, counts, max_atoms)
+        probabilities, counts = thin(probabilities, counts, chances, rng)
+        alive = counts > 0
+        probabilities, counts, kept = probabilities[alive], counts[alive], kept[alive]
+        if max_atoms is None or len(kept) <= max_atoms:
+            break
+        chances = probabilities  # one draw too many: at this ridge nothing more is due, so it is raised
     weights = counts / (copies * probabilities)
     values = K[np.ix_(kept, kept)]
     rebuilt, order = WeightedFactor.build(kernel, take(atoms, kept), weights, ridge, values)
     return Thinned(kept[order], probabilities[order], counts[order], rebuilt)
 
 
-def _draw(
-    probabilities: Array, counts: IntArray, chances: Array, kept: IntArray, rng: np.random.Generator
-) -> tuple[Array, IntArray, IntArray]:
-    """Thin, and leave out what has no count left."""
-    probabilities, counts = thin(probabilities, counts, chances, rng)
-    alive = counts > 0
-    return probabilities[alive], counts[alive], kept[alive]
+def _fitting_ridge(
+    ridge: float,
+    chances: Array,
+    chances_at: Callable[[float], Array],
+    probabilities: Array,
+    counts: IntArray,
+    max_atoms: int,
+) -> tuple[float, Array]:
+    """Return the ridge, raised just so far that the survivors fit, and the probabilities at it.
 
+    They fit when mean + deviation of their number is at most ``max_atoms``; 5% less is near enough. The number
+    falls smoothly with the ridge, so a secant on the logarithms finds it in a few factorisations.
+    """
 
-def _raised_ridge(ridge: float, chances_at: Any, probabilities: Array, counts: IntArray, max_atoms: int) -> float:
-    """Return the smallest larger ridge, to 1%, at which mean + deviation of the survivors' number fits."""
+    def survivors(chances: Array) -> float:
+        mean, variance = expected_survivors(probabilities, counts, chances)
+        return float(mean + np.sqrt(variance))
 
-    def fits(trial: float) -> bool:
-        mean, variance = expected_survivors(probabilities, counts, chances_at(trial))
-        return bool(mean + np.sqrt(variance) <= max_atoms)
-
-    low, high = ridge, 2.0 * ridge
-    while not fits(high):
-        low, high = high, 4.0 * high
-    while high > 1.01 * low:
-        middle = np.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return float(high)
+    low, low_expected, slope = ridge, survivors(chances), -0.5
+    if low_expected <= max_atoms:
+        return ridge, chances
+    high, high_expected, high_chances = np.inf, 0.0, chances
+    while high == np.inf or (high_expected < 0.95 * max_atoms and high > 1.01 * low):
+        wanted = np.log(0.975 * max_atoms / low_expected) / slope
+        step = np.clip(wanted, np.log(1.005), np.log(16.0))
+        if high < np.inf:
+            step = np.clip(step, 0.1 * np.log(high / low), 0.9 * np.log(high / low))
+        trial = float(low * np.exp(step))
+        chances = chances_at(trial)
+        expected = survivors(chances)
+        slope = min(-0.05, (np.log(max(expected, 1e-3)) - np.log(low_expected)) / step)
+        if expected > max_atoms:
+            low, low_expected = trial, expected
+        else:
+            high, high_expected, high_chances = trial, expected, chances
+    return high, high_chances

@@ -9,13 +9,14 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.leverage import check_ridge
+from squeak.core.rows import take
 from squeak.core.seeds import READ, SHRINK, RandomState, generator_at
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Schedule, check_max_atoms
 from squeak.samplers.shrink import shrink
 from squeak.samplers.stream import State, StreamSampler
 from squeak.samplers.theory import squeak_oversampling
 
-GROWTH = 1.25
+GROWTH = 1.5
 """The dictionary is shrunk each time it has grown by this factor: a number of times logarithmic in n."""
 
 SMALLEST = 64
@@ -26,7 +27,7 @@ class Squeak(StreamSampler):
 
     Each row is scored against the dictionary, with itself added: τ̃ = s/(1 + s), s = (k(x, x) − ‖v(x)‖²)/ridge.
     It is kept with probability p = min(1, (oversampling/copies)·τ̃) a coin, weight counts/(copies·p). Whenever
-    the dictionary has grown by a quarter all atoms are scored anew and thinned: p' = min(p, score),
+    the dictionary has grown by half all atoms are scored anew and thinned: p' = min(p, score),
     counts' ~ Binomial(counts, p'/p). So the size follows oversampling·d_eff, whatever the length of the stream, and
     weights stay unbiased exactly.
 
@@ -121,7 +122,7 @@ class Squeak(StreamSampler):
         grown = max(SMALLEST, int(GROWTH * size) + 1)
         if self.max_atoms is None:
             return grown
-        return min(grown, self.max_atoms + max(1, self.max_atoms // 4))
+        return min(grown, int(GROWTH * self.max_atoms) + 1)
 
     def _ridge_due(self, state: State) -> float:
         """Return the ridge for the rows seen; it never falls."""
@@ -131,24 +132,26 @@ class Squeak(StreamSampler):
 
     def _thinned(self, state: State, rng: np.random.Generator) -> State:
         plan = state.plan
+        order = np.argsort(state.indices)  # not the factor's order, which rounding may turn
+        ridge = self._ridge_due(state)
         with engine.single_blas():
             left = shrink(
                 plan.kernel,
-                state.scorer.atoms,
-                state.probabilities,
-                state.counts,
-                ridge=self._ridge_due(state),
+                take(state.scorer.atoms, order),
+                state.probabilities[order],
+                state.counts[order],
+                ridge=ridge,
                 oversampling=plan.oversampling,
                 copies=plan.copies,
                 factor=plan.shrink,
                 rng=rng,
                 max_atoms=self.max_atoms,
-                scorer=state.scorer,
+                scores=state.scorer.atom_scores(plan.shrink)[order] if ridge == state.scorer.ridge else None,
             )
         return replace(
             state,
             scorer=left.scorer,
-            indices=state.indices[left.kept],
+            indices=state.indices[order[left.kept]],
             probabilities=left.probabilities,
             counts=left.counts,
             shrink_at=self._next_shrink(len(left.kept)),

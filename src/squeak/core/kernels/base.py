@@ -76,7 +76,7 @@ class Kernel:
 
     @classmethod
     def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        return list(inspect.signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, those of inner kernels as ``outer__inner`` when ``deep``."""

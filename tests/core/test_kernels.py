@@ -1,0 +1,250 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as gp
+from sklearn.metrics import pairwise
+
+from squeak import Squeak
+from squeak.core.kernels import block, diagonal, gram, resolve
+from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
+from squeak.kernels import (
+    RBF,
+    Constant,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    PairwiseKernel,
+    Polynomial,
+)
+
+PER_COLUMN = np.array([0.5, 1.0, 2.0, 4.0])
+
+AGAINST = {
+    "rbf": (RBF(1.7), lambda X, Y: pairwise.rbf_kernel(X, Y, gamma=1 / (2 * 1.7**2))),
+    "rbf vector": (RBF(PER_COLUMN), lambda X, Y: gp.RBF(PER_COLUMN)(X, Y)),
+    "laplacian": (Laplacian(2.5), lambda X, Y: pairwise.laplacian_kernel(X, Y, gamma=1 / 2.5)),
+    "matern 1/2": (Matern(1.3, nu=0.5), lambda X, Y: gp.Matern(1.3, nu=0.5)(X, Y)),
+    "matern 3/2": (Matern(1.3, nu=1.5), lambda X, Y: gp.Matern(1.3, nu=1.5)(X, Y)),
+    "matern 5/2": (Matern(PER_COLUMN, nu=2.5), lambda X, Y: gp.Matern(PER_COLUMN, nu=2.5)(X, Y)),
+    "polynomial": (
+        Polynomial(3, length_scale=2.0, offset=0.5),
+        lambda X, Y: pairwise.polynomial_kernel(X, Y, degree=3, gamma=0.25, coef0=0.5),
+    ),
+    "linear": (Linear(), pairwise.linear_kernel),
+    "sum": (RBF(1.0) + Linear(), lambda X, Y: gp.RBF(1.0)(X, Y) + X @ Y.T),
+    "product": (RBF(1.0) * Linear(offset=1.0), lambda X, Y: gp.RBF(1.0)(X, Y) * (X @ Y.T + 1)),
+    "scaled": (0.3 * Laplacian(1.0) + 2.0, lambda X, Y: 0.3 * pairwise.laplacian_kernel(X, Y, gamma=1.0) + 2),
+    "with theirs": (RBF(1.0) + gp.RationalQuadratic(), lambda X, Y: (gp.RBF() + gp.RationalQuadratic())(X, Y)),
+}
+OURS = {name: kernel for name, (kernel, _) in AGAINST.items() if name != "with theirs"}
+
+
+@pytest.fixture
+def X(rng):
+    return rng.standard_normal((60, 4))
+
+
+@pytest.mark.parametrize("name", AGAINST)
+def test_values_are_scikit_learns(name, X, rng):
+    kernel, theirs = AGAINST[name]
+    Y = rng.standard_normal((37, 4))
+    np.testing.assert_allclose(kernel(X, Y), theirs(X, Y), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(kernel.diag(X), np.diag(theirs(X, X)), rtol=1e-12)
+    np.testing.assert_allclose(kernel(X), theirs(X, X), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", AGAINST)
+def test_gram_is_symmetric_and_psd(name, X):
+    kernel, _ = AGAINST[name]
+    rows = np.vstack([X, X[:20], X[:5] + 1e-9])  # duplicates and near duplicates
+    K = gram(kernel, rows)
+    assert np.array_equal(K, K.T)
+    assert np.linalg.eigvalsh(K)[0] >= -1e-10 * np.linalg.eigvalsh(K)[-1]
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+@pytest.mark.parametrize("kernel", [RBF(1.5), Matern(1.5, nu=1.5), Matern(1.5, nu=0.5), Laplacian(3.0)], ids=repr)
+def test_float32_is_within_1e5_also_far_from_the_origin(kernel, shift, X, rng):
+    X32 = (X + shift).astype(np.float32)
+    Y32 = (rng.standard_normal((50, 4)) + shift).astype(np.float32)
+    values = kernel(X32, Y32)
+    assert values.dtype == np.float32
+    assert kernel.diag(X32).dtype == np.float32
+    np.testing.assert_allclose(values, kernel(X32.astype(float), Y32.astype(float)), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_sparse_rows_give_the_dense_values(name, X, rng):
+    kernel = OURS[name]
+    dense = X * (rng.random(X.shape) < 0.4)
+    other = X[:20] * (rng.random((20, 4)) < 0.4)
+    np.testing.assert_allclose(
+        kernel(sp.csr_matrix(dense), sp.csr_array(other)), kernel(dense, other), rtol=1e-9, atol=1e-12
+    )
+    np.testing.assert_allclose(kernel.diag(sp.csr_array(dense)), kernel.diag(dense), rtol=1e-12)
+
+
+def test_blocks_and_threads_do_not_change_values(rng, monkeypatch):
+    X = rng.standard_normal((3000, 5))
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "1")
+    one = RBF(2.0)(X, X[:100])
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "3")
+    assert np.array_equal(RBF(2.0)(X, X[:100]), one)
+    np.testing.assert_allclose(
+        one, np.vstack([block(RBF(2.0), X[i : i + 1], X[:100]) for i in range(3000)]), atol=1e-14
+    )
+
+
+def test_median_width_is_the_median_distance(X):
+    from scipy.spatial.distance import pdist
+
+    assert RBF("median").resolve(X) == RBF(float(np.median(pdist(X))))
+    assert Laplacian("median").resolve(X) == Laplacian(float(np.median(pdist(X, "cityblock"))))
+    doubled = np.vstack([X, X])  # equal pairs are left out
+    assert RBF("median").resolve(doubled).length_scale == pytest.approx(RBF("median").resolve(X).length_scale)
+    nested = (2.0 * RBF("median") + Matern("median", nu=0.5)).resolve(X)
+    assert nested.first.kernel.length_scale == nested.second.length_scale > 0
+    assert resolve(gp.RBF(2.0), X) == gp.RBF(2.0)
+
+
+def test_median_of_equal_rows_is_refused():
+    with pytest.raises(ValueError, match="two different rows"):
+        RBF("median").resolve(np.ones((5, 2)))
+
+
+def test_unresolved_width_is_refused(X):
+    with pytest.raises(ValueError, match="no width yet"):
+        RBF("median")(X)
+    with pytest.raises(ValueError, match="'median'; it is 'meridian'"):
+        RBF("meridian").resolve(X)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (RBF(0.0), "length_scale must be positive"),
+        (RBF(-1.0), "length_scale must be positive"),
+        (RBF(np.array([1.0, 2.0])), "2 numbers for rows of 4 columns"),
+        (RBF(np.nan), "length_scale must be positive"),
+        (Matern(1.0, nu=2.0), "nu must be 0.5, 1.5 or 2.5"),
+        (Polynomial(0), "degree must be a whole number"),
+        (Polynomial(2, offset=-1.0), "would not be PSD"),
+        (-1.0 * RBF(1.0), "positive number only"),
+        (Constant(-1.0), "must not be negative"),
+        (Kernel(), "abstract"),
+    ],
+    ids=str,
+)
+def test_bad_parameters_get_one_clear_error(kernel, message, X):
+    with pytest.raises((ValueError, TypeError), match=message):
+        kernel(X)
+
+
+def test_huge_and_tiny_values_stay_finite():
+    X = np.array([[0.0], [1e-300], [1.0], [1e160], [1e300], [-1e300]])
+    for kernel in (RBF(1.0), Matern(1.0), Matern(1.0, nu=2.5), Matern(1.0, nu=0.5), Laplacian(1.0)):
+        K = kernel(X)
+        assert np.isfinite(K).all()
+        assert K[0, 1] == 1.0
+        assert K[3, 4] == 0.0
+        assert np.array_equal(np.diag(K), np.ones(6))
+
+
+def test_kernels_are_values(X):
+    assert RBF(2.0) == RBF(2.0) != RBF(3.0)
+    assert RBF(2.0) != Laplacian(2.0)
+    assert RBF(PER_COLUMN) == RBF(PER_COLUMN.copy()) != RBF(2.0)
+    assert hash(RBF(2.0)) == hash(RBF(2.0))
+    for kernel, _ in AGAINST.values():
+        copy = clone(kernel)
+        assert copy == kernel
+        assert copy is not kernel
+    nested = RBF(1.0) + 2.0 * Linear()
+    nested.set_params(first__length_scale=5.0, second__factor=4.0)
+    assert nested == RBF(5.0) + 4.0 * Linear()
+    with pytest.raises(ValueError, match="no parameter 'gamma'"):
+        nested.set_params(gamma=1.0)
+
+
+@pytest.mark.parametrize("name", AGAINST)
+def test_kernels_travel_as_plain_data(name):
+    import json
+
+    kernel, _ = AGAINST[name]
+    data = kernel_to_data(kernel)
+    assert kernel_from_data(json.loads(json.dumps(data))) == kernel
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {"origin": "os", "name": "system", "params": {}},
+        {"origin": "squeak", "name": "PairwiseKernel", "params": {}},
+        {"origin": "scikit-learn", "name": "CompoundKernel", "params": {}},
+        {"origin": "squeak", "name": "RBF", "params": {"width": 1}},
+        {"origin": "squeak", "name": "RBF", "params": []},
+    ],
+)
+def test_damaged_descriptions_of_kernels_are_refused(data):
+    with pytest.raises(ValueError, match=r"damaged|no kernel is known"):
+        kernel_from_data(data)
+
+
+def letters(a, b):
+    return float(len(set(a) & set(b)))
+
+
+def test_pairwise_kernel_takes_any_objects():
+    words = ["squeak", "quack", "leverage", "ridge", "kernel"]
+    K = PairwiseKernel(letters)(words)
+    assert K.shape == (5, 5)
+    assert K[0, 1] == 4
+    assert np.array_equal(PairwiseKernel(letters).diag(words), np.diag(K))
+    sampler = Squeak(kernel=PairwiseKernel(letters), ridge=0.5, random_state=0).fit(words * 3)
+    assert set(sampler.dictionary_.atoms) <= set(words)
+    assert sampler.dictionary_.effective_dimension() > 1
+    graphs = [frozenset({(0, 1)}), frozenset({(0, 1), (1, 2)})]  # objects that no array holds
+    assert PairwiseKernel(lambda g, h: len(g & h))(graphs)[0, 1] == 1
+
+
+def test_scikit_learns_kernels_work_unchanged(X):
+    kernel = gp.ConstantKernel(2.0) * gp.RBF(1.5) + gp.WhiteKernel(0.1)
+    d = Squeak(kernel=kernel, ridge=1.0, random_state=0).fit(np.vstack([X] * 10)).dictionary_
+    K = gram(kernel, d.atoms)
+    np.testing.assert_allclose(np.diag(K), 2.1)  # the noise is on the diagonal
+    own = Squeak(kernel=2.0 * RBF(1.5), ridge=1.0, random_state=0).fit(np.vstack([X] * 10)).dictionary_
+    theirs = Squeak(kernel=2.0 * gp.RBF(1.5), ridge=1.0, random_state=0).fit(np.vstack([X] * 10)).dictionary_
+    assert np.array_equal(own.indices, theirs.indices)
+    np.testing.assert_allclose(own.weights, theirs.weights, rtol=1e-8)
+
+
+def test_a_kernel_that_is_not_psd_is_detected(rng):
+    X = rng.standard_normal((400, 3))
+    distance = PairwiseKernel(lambda x, y: float(np.exp(+0.5 * np.abs(x - y).sum())))
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        Squeak(kernel=distance, ridge=0.1, random_state=0).fit(X[:200])
+    negative = PairwiseKernel(lambda x, y: -float(x @ y))
+    with pytest.raises(ValueError, match="must be finite and not negative"):
+        Squeak(kernel=negative, ridge=0.1, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="not symmetric"):
+        gram(PairwiseKernel(lambda x, y: float(x[0] - 2 * y[0])), X[:5])
+
+
+def test_a_zero_diagonal_is_detected_where_it_breaks_things():
+    zeros = np.zeros((20, 2))
+    with pytest.raises(ValueError, match="no ridge can be derived"):
+        Squeak(kernel=Linear(), random_state=0).fit(zeros)
+    with pytest.raises(ValueError, match="none of the 20 rows was kept"):
+        _ = Squeak(kernel=Linear(), ridge=1.0, random_state=0).fit(zeros).dictionary_
+    some = np.vstack([zeros, np.eye(2) * 30])  # zero rows have score 0 and are never kept
+    d = Squeak(kernel=Linear(), ridge=1.0, random_state=0).fit(some).dictionary_
+    assert d.indices.tolist() == [20, 21]
+
+
+def test_diagonal_refuses_what_is_not_finite():
+    with pytest.raises(ValueError, match=r"k\(x, x\) = nan"):
+        diagonal(PairwiseKernel(lambda x, y: float("nan")), [1, 2])

@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from squeak.core.kernels import gram
+from squeak.core.nystrom import EigenFeatures, TriangularFeatures
+from squeak.kernels import RBF, Linear
+from squeak.leverage import accuracy
+from squeak.samplers import ExactRLS
+
+FORMS = [EigenFeatures, TriangularFeatures]
+
+
+@pytest.fixture
+def dictionary(clusters):
+    return ExactRLS(kernel=RBF(1.0), ridge=1.0, oversampling=15, random_state=0).fit(clusters).dictionary_
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_plain_features_are_the_dense_projection_and_weights_drop_out(form, clusters, dictionary):
+    d = dictionary
+    K, C = gram(d.kernel, clusters), d.kernel(clusters, d.atoms)
+    dense = C @ np.linalg.pinv(gram(d.kernel, d.atoms), rcond=1e-12, hermitian=True) @ C.T
+    Z = form(d.kernel, d.atoms).transform(clusters)
+    np.testing.assert_allclose(Z @ Z.T, dense, atol=2e-5)  # the pseudo-inverse is the rough one
+    weighted = form(d.kernel, d.atoms, weights=d.weights, ridge=0.0).transform(clusters)
+    assert np.array_equal(weighted, Z)
+    eps = accuracy(d, clusters)
+    assert eps < 1
+    gap = np.linalg.eigvalsh(K - Z @ Z.T)
+    assert gap[0] >= -1e-6
+    assert gap[-1] <= eps * d.ridge / (1 - eps) + 1e-9
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ridge", [0.1, 1.0])
+def test_regularised_features_are_the_dense_formula(form, ridge, clusters, dictionary):
+    d = dictionary
+    root = np.sqrt(d.weights)
+    C = d.kernel(clusters, d.atoms) * root
+    W = root[:, None] * gram(d.kernel, d.atoms) * root
+    dense = C @ np.linalg.solve(W + ridge * np.eye(len(d)), C.T)
+    Z = form(d.kernel, d.atoms, weights=d.weights, ridge=ridge).transform(clusters)
+    np.testing.assert_allclose(Z @ Z.T, dense, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rank_deficient_atoms_give_no_more_features_than_rank(form, rng):
+    X = rng.standard_normal((80, 3))
+    features = form(Linear(), np.vstack([X[:10], X[:10]]))
+    assert features.rank == 3
+    Z = features.transform(X)
+    np.testing.assert_allclose(Z @ Z.T, X @ X.T, atol=1e-10)
+    with pytest.raises(ValueError, match="ridge must not be negative"):
+        form(Linear(), X, ridge=-1.0)

@@ -1,0 +1,62 @@
+"""Screening gives up early exactly the rows that the full score would give up."""
+
+import numpy as np
+import pytest
+
+from squeak.core import screening
+from squeak.core.kernels import gram
+from squeak.core.leverage import WeightedFactor
+from squeak.core.screening import decide, entry_score, screen, stages
+from squeak.core.thinning import any_survives, keep_probability
+from squeak.kernels import RBF
+from tests.oracles import dense_estimate
+
+
+@pytest.fixture
+def scorer(rng):
+    atoms = rng.standard_normal((200, 3))
+    return WeightedFactor.build(RBF(1.0), atoms, rng.uniform(1, 30, 200), 0.5)[0]
+
+
+def test_stages_double_and_cover():
+    for m in (0, 1, 31, 32, 33, 500, 513):
+        cut = stages(m)
+        assert [i for s in cut for i in range(s.start, s.stop)] == list(range(m))
+
+
+@pytest.mark.parametrize("copies", [1, 12])
+@pytest.mark.parametrize("oversampling", [1.0, 12.0])
+def test_screening_is_the_full_decision(scorer, copies, oversampling, rng):
+    X, u = 1.5 * rng.standard_normal((5000, 3)), rng.random(5000)
+    p = keep_probability(entry_score(scorer.residuals(X), scorer.ridge), oversampling, copies)
+    full = np.flatnonzero(u < any_survives(p, copies))
+    found = screen(scorer, X, u, oversampling=oversampling, copies=copies)
+    assert np.array_equal(found, full)
+    assert 0 < len(full) < 5000
+
+
+def test_most_rows_are_given_up_after_few_kernel_evaluations(scorer, rng, monkeypatch):
+    X, u = rng.standard_normal((4000, 3)), rng.random(4000)
+    evaluated = []
+    real = screening.block
+    monkeypatch.setattr(screening, "block", lambda k, A, B: evaluated.append(len(A) * len(B)) or real(k, A, B))
+    screen(scorer, X, u, oversampling=2.0, copies=1)
+    assert sum(evaluated) < 0.5 * 4000 * 200
+
+
+def test_the_entry_score_is_that_of_the_row_added_at_weight_one(scorer, rng):
+    x = rng.standard_normal((1, 3))
+    rows = np.vstack([scorer.atoms, x])
+    dense = dense_estimate(gram(RBF(1.0), rows), np.append(scorer.weights, 1.0), 0.5)[-1]
+    assert entry_score(scorer.residuals(x), 0.5)[0] == pytest.approx(dense, rel=1e-9)
+
+
+def test_decide_stops_at_the_limit_and_its_factor_is_the_fresh_one(scorer, rng):
+    X, u = 3 * rng.standard_normal((40, 3)), np.zeros(40)
+    entries = decide(scorer, X, u, oversampling=1.0, copies=1, limit=205)
+    assert entries.rows.tolist() == [0, 1, 2, 3, 4]
+    assert entries.decided == 5
+    entries = decide(scorer, X, u, oversampling=1.0, copies=1)
+    grown = scorer.grow(X[entries.rows], entries.weights, entries.projected, entries.schur)
+    A = gram(RBF(1.0), grown.atoms) + np.diag(0.5 / grown.weights)
+    np.testing.assert_allclose(grown.factor.inverse @ A @ grown.factor.inverse.T, np.eye(240), atol=1e-9)

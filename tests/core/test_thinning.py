@@ -1,0 +1,97 @@
+"""Checklist 4 and the first of 6: binomial sampling, and that a chain of thinning steps is one binomial."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from squeak.core.kernels import gram
+from squeak.core.thinning import any_survives, count_from_uniform, expected_survivors, keep_probability, thin
+from squeak.kernels import RBF
+from squeak.samplers import ExactRLS
+from tests.oracles import binomial_from_uniform, dense_scores
+
+
+def test_probabilities_never_rise(rng):
+    p, q = rng.uniform(0.1, 1, 1000), rng.integers(1, 9, 1000)
+    lowered, left = thin(p, q, rng.uniform(0, 1.5, 1000), rng)
+    assert np.all(lowered <= p)
+    assert np.all(left <= q)
+    assert np.all(left[lowered == p] == q[lowered == p])
+
+
+@pytest.mark.parametrize("copies", [1, 7])
+def test_a_chain_of_exact_scores_ends_in_one_binomial(copies, clusters):
+    """Oracle with removal (thesis algorithm 9): the final count is Binomial(copies, p_n) exactly.
+
+    χ² over counts for each of the rows, 3000 chains at once; Bonferroni over 20 rows at 1e-4: family-wise < 1e-3.
+    """
+    X = clusters[:60]
+    K, ridge, oversampling, runs = gram(RBF(1.0), X), 0.5, 0.6 * copies, 3000
+    rng = np.random.default_rng(5)
+    chance = np.ones((len(X), runs))
+    count = np.zeros((len(X), runs), dtype=np.int64)
+    for t in range(len(X)):
+        count[t] = copies
+        target = keep_probability(dense_scores(K[: t + 1, : t + 1], ridge), oversampling, copies)
+        chance[: t + 1], count[: t + 1] = thin(
+            chance[: t + 1], count[: t + 1], np.repeat(target[:, None], runs, axis=1), rng
+        )
+    final = keep_probability(dense_scores(K, ridge), oversampling, copies)
+
+    def p_values(chances):
+        found = []
+        for i in range(0, 60, 3):
+            expected = runs * stats.binom.pmf(np.arange(copies + 1), copies, chances[i])
+            seen = np.bincount(count[i], minlength=copies + 1)
+            rare = expected < 5  # cells too small for χ² go together
+            expected = np.append(expected[~rare], expected[rare].sum())
+            seen = np.append(seen[~rare], seen[rare].sum())
+            usable = expected > 0
+            found.append(
+                stats.chisquare(seen[usable], expected[usable] * seen[usable].sum() / expected[usable].sum())
+            )
+        return np.array([result.pvalue for result in found if np.isfinite(result.pvalue)])
+
+    assert p_values(final).min() > 1e-4 / 20
+    assert p_values(0.8 * final).min() < 1e-4 / 20  # the mutated twin: probabilities that are a fifth off
+
+
+def test_counts_from_uniform_numbers_are_binomial_and_monotone():
+    uniforms = np.linspace(0.0005, 0.9995, 1000)
+    for copies, p in ((1, 0.3), (5, 0.1), (5, 0.9), (40, 0.37)):
+        counts = np.array([count_from_uniform(u, p, copies) for u in uniforms])
+        assert np.array_equal(counts, [binomial_from_uniform(u, p, copies) for u in uniforms])
+        assert np.all(np.diff(counts) <= 0)
+        assert counts.mean() == pytest.approx(copies * p, abs=0.02 * copies)
+        assert np.array_equal(counts > 0, uniforms < any_survives(np.array([p]), copies))
+    assert count_from_uniform(0.999, 1.0, 4000) == 4000
+    assert any_survives(np.array([1e-300]), 10)[0] == pytest.approx(1e-299)
+
+
+def test_expected_survivors_is_mean_and_variance(rng):
+    p, q = rng.uniform(0.2, 1, 50), rng.integers(1, 6, 50)
+    scores = rng.uniform(0, 1, 50)
+    left = np.array([(thin(p, q, scores, rng)[1] > 0).sum() for _ in range(4000)])
+    mean, variance = expected_survivors(p, q, scores)
+    assert left.mean() == pytest.approx(mean, abs=5 * np.sqrt(variance / 4000))
+    assert left.var() == pytest.approx(variance, rel=0.15)
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+def test_binomial_sampling_has_mean_weight_one_and_the_promised_size(copies, clusters):
+    """Mean weight over 2000 draws within 5 standard errors for every row (family-wise 300·6e-7 < 1e-3)."""
+    sampler = ExactRLS(kernel=RBF(1.0), ridge=1.0, oversampling=20, copies=copies)
+    scores = dense_scores(gram(RBF(1.0), clusters), 1.0)
+    p = keep_probability(scores, 20, copies)
+    rng, runs = np.random.default_rng(0), 2000
+    counts = rng.binomial(copies, p, size=(runs, len(p)))
+    drawn = [sampler.set_params(random_state=seed).fit(clusters).dictionary_ for seed in range(30)]
+    for d in drawn:
+        np.testing.assert_allclose(d.probabilities, p[d.indices], rtol=1e-9)
+        assert d.counts.sum() <= 3 * copies * p.sum()
+    assert np.all(counts.sum(axis=1) <= 3 * copies * p.sum())
+    error = (counts / (copies * p)).mean(axis=0) - 1
+    assert np.all(np.abs(error) <= 5 * np.sqrt((1 - p) / (copies * p) / runs) + 1e-12)
+    total = np.mean([d.weights.sum() for d in drawn])
+    spread = np.sqrt(((1 - p) / (copies * p)).sum() / 30)
+    assert abs(total - len(p)) < 5 * spread

@@ -230,7 +230,7 @@ class StreamSampler(ScoreSampler):
         if state.size == 0:
             raise ValueError(
                 f"none of the {state.n_seen:,} rows was kept: their scores times oversampling "
-                f"{state.plan.oversampling:g} are too small; raise oversampling or lower the ridge"
+                f"{state.plan.oversampling:g} are too small; raise oversampling or max_atoms, or lower the ridge"
             )
         order = np.argsort(state.indices)
         label = label_of(state.head) if self.source is None else str(self.source)

@@ -31,6 +31,8 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
         return _check_objects(X)
     if sp.issparse(X):
         return _check_sparse(X, kernel, width, first_row)
+    if X is None:
+        raise TypeError("rows must be numbers, not None")
     if isinstance(X, str | bytes):
         raise TypeError("rows must be a 2-D table of numbers, not text; to read a file, load it first")
     array = np.asarray(X)

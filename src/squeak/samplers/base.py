@@ -134,4 +134,11 @@ def ridge_or_default(ridge: float | None, kernel: Any, rows: Rows) -> float:
 
 def own_kernel(kernel: Any) -> Any:
     """Return the user's kernel as a copy of our own, or the default, RBF of the median width."""
-    return RBF("median") if kernel is None else clone(kernel, safe=False)
+    if kernel is None:
+        return RBF("median")
+    if isinstance(kernel, type) or not (callable(kernel) and hasattr(kernel, "diag")):
+        raise TypeError(
+            f"kernel must be a kernel object such as RBF(1.0), not {kernel!r}; "
+            "a plain function goes into PairwiseKernel(function)"
+        )
+    return clone(kernel, safe=False)

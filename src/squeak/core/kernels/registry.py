@@ -58,8 +58,10 @@ def _value_to_data(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray):
         return {"array": value.tolist()}
-    if isinstance(value, tuple | list):
+    if isinstance(value, list):
         return [_value_to_data(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_value_to_data(item) for item in value]}
     inner = kernel_to_data(value) if hasattr(value, "get_params") else None
     return _CODE if inner is None else {"kernel": inner}
 
@@ -90,9 +92,11 @@ def _value_from_data(value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         if set(value) == {"array"}:
             return np.asarray(value["array"], dtype=np.float64)
+        if set(value) == {"tuple"} and isinstance(value["tuple"], list):
+            return tuple(_value_from_data(item, depth + 1) for item in value["tuple"])
         if set(value) == {"kernel"}:
             return kernel_from_data(value["kernel"], depth + 1)
         raise ValueError("the kernel's parameters are damaged")
     if isinstance(value, list):
-        return tuple(_value_from_data(item, depth + 1) for item in value)
+        return [_value_from_data(item, depth + 1) for item in value]
     return value

@@ -20,15 +20,15 @@ test: $(STAMP)      ## ruff, mypy, import rules, doctests, contract suite, all t
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 test-slow: $(STAMP) ## the long statistical runs
-	$(BIN)/python -m pytest -m slow -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2
 
 test-lowest:        ## the same tests on the oldest versions we promise
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints/lowest.txt
-	.venv-lowest/bin/python -m pytest -m "not slow" -n 2
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -m "not slow" -n 2
 
 bench: $(STAMP)     ## ratios in one run; see benchmarks/README.md
 	$(BIN)/python -m benchmarks

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from squeak import Squeak
-from squeak.core.accuracy import accuracy_of_weights
+from squeak.core.accuracy import accuracy_meter
 from squeak.core.kernels import gram
 from squeak.kernels import RBF, Laplacian
 from squeak.leverage import accuracy, estimate_accuracy
@@ -24,22 +24,22 @@ def random_weights(rng, n):
 
 def test_all_rows_are_exact_and_none_miss_the_largest_eigenvalue(K):
     n, top = len(K), np.linalg.eigvalsh(K)[-1]
-    assert accuracy_of_weights(K, np.ones(n), 2.0) == pytest.approx(0, abs=1e-12)
-    assert accuracy_of_weights(K, np.zeros(n), 2.0) == pytest.approx(top / (top + 2.0), rel=1e-10)
+    assert accuracy_meter(K, 2.0)(np.ones(n)) == pytest.approx(0, abs=1e-12)
+    assert accuracy_meter(K, 2.0)(np.zeros(n)) == pytest.approx(top / (top + 2.0), rel=1e-10)
 
 
 @pytest.mark.parametrize("ridge", [0.01, 1.0, 10.0])
 def test_it_is_the_norm_of_p_minus_p_tilde(K, ridge, rng):
     weights = random_weights(rng, len(K))
-    assert accuracy_of_weights(K, weights, ridge) == pytest.approx(dense_accuracy(K, weights, ridge), rel=1e-9)
+    assert accuracy_meter(K, ridge)(weights) == pytest.approx(dense_accuracy(K, weights, ridge), rel=1e-9)
     light = 0.05 * weights  # too little weight: the error sits at the other end
-    assert accuracy_of_weights(K, light, ridge) == pytest.approx(dense_accuracy(K, light, ridge), rel=1e-9)
+    assert accuracy_meter(K, ridge)(light) == pytest.approx(dense_accuracy(K, light, ridge), rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_the_loewner_form_holds_at_the_accuracy_and_fails_just_below(K, scale, rng):
     weights, ridge = scale * random_weights(rng, len(K)), 1.0
-    eps = accuracy_of_weights(K, weights, ridge)
+    eps = accuracy_meter(K, ridge)(weights)
     eigenvalues, U = np.linalg.eigh(K)
     phi = (U * np.sqrt(np.maximum(eigenvalues, 0))) @ U.T
     full, part = phi @ phi.T, (phi * weights) @ phi.T
@@ -56,7 +56,7 @@ def test_the_loewner_form_holds_at_the_accuracy_and_fails_just_below(K, scale, r
 
 def test_it_never_grows_with_the_ridge(K, rng):
     weights = random_weights(rng, len(K))
-    values = [accuracy_of_weights(K, weights, ridge) for ridge in (0.1, 0.5, 1, 5, 50)]
+    values = [accuracy_meter(K, ridge)(weights) for ridge in (0.1, 0.5, 1, 5, 50)]
     assert np.all(np.diff(values) <= 1e-12)
 
 

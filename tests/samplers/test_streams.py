@@ -198,12 +198,12 @@ def test_the_accuracy_is_that_of_the_literal_per_point_algorithm():
     """Means of 12 runs each: equal size to 15%, equal accuracy to 25% (spread of a mean about 8%)."""
     X = np.random.default_rng(0).standard_normal((220, 2))
     K, ridge, q = gram(RBF(1.0), X), 1.0, 8
-    from squeak.core.accuracy import accuracy_of_weights
+    from squeak.core.accuracy import accuracy_meter
 
     literal, ours = [], []
     for seed in range(12):
         w = literal_squeak(K, ridge, q, 1, np.random.default_rng(seed))
-        literal.append((np.count_nonzero(w), accuracy_of_weights(K, w, ridge)))
+        literal.append((np.count_nonzero(w), accuracy_meter(K, ridge)(w)))
         d = Squeak(kernel=RBF(1.0), ridge=ridge, oversampling=q, random_state=seed).fit(X).dictionary_
         ours.append((len(d), accuracy(d, X)))
     (size, eps), (our_size, our_eps) = np.mean(literal, axis=0), np.mean(ours, axis=0)

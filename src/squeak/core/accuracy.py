@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,10 +25,11 @@ GROUP = 4
 """Tiles summed at a time: memory is GROUP matrices of m × m, whatever the number of rows."""
 
 
-def accuracy_of_weights(K: Array, weights: Array, ridge: float) -> float:
-    """Return ‖P − P̃‖ for a kernel matrix and one weight a row, 0 for rows left out.
+def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
+    """Return the function that measures ‖P − P̃‖ of weights, one a row and 0 for rows left out.
 
-    P = K(K + ridge·I)⁻¹ = C Cᵀ and P̃ = C diag(w) Cᵀ; the error is two-sided, both ends count.
+    P = K(K + ridge·I)⁻¹ = C Cᵀ and P̃ = C diag(w) Cᵀ; the error is two-sided, both ends count. The eigenvectors of
+    K are found once, so that many dictionaries of the same rows are measured cheaply.
 
     References
     ----------
@@ -37,8 +39,12 @@ def accuracy_of_weights(K: Array, weights: Array, ridge: float) -> float:
     keep = eigenvalues > 1e-12 * max(float(eigenvalues[-1]), 0.0)
     eigenvalues, vectors = eigenvalues[keep], vectors[:, keep]
     B = vectors * np.sqrt(eigenvalues / (eigenvalues + ridge))
-    ends = eigvalsh(B.T @ ((1.0 - weights)[:, None] * B), check_finite=False)
-    return float(max(-ends[0], ends[-1]))
+
+    def measure(weights: Array) -> float:
+        ends = eigvalsh(B.T @ ((1.0 - weights)[:, None] * B), check_finite=False)
+        return float(max(-ends[0], ends[-1]))
+
+    return measure
 
 
 def accuracy(dictionary: Dictionary, X: Rows, ridge: float | None = None) -> float:
@@ -76,7 +82,7 @@ def accuracy(dictionary: Dictionary, X: Rows, ridge: float | None = None) -> flo
     weights = np.zeros(dictionary.n_seen)
     weights[dictionary.positions] = dictionary.weights
     ridge = dictionary.ridge if ridge is None else check_ridge(ridge)
-    return accuracy_of_weights(gram(dictionary.kernel, X), weights, ridge)
+    return accuracy_meter(gram(dictionary.kernel, X), ridge)(weights)
 
 
 def _rows_of(dictionary: Dictionary, X: Rows) -> Rows:

@@ -1,0 +1,15 @@
+"""Run the benchmarks: ``python -m benchmarks [name ...]``; all of them when none is named."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import coins, limit, real_data, scaling
+
+ALL = {"limit": limit.run, "scaling": scaling.run, "coins": coins.run, "real_data": real_data.run}
+
+for name in sys.argv[1:] or ALL:
+    if name not in ALL:
+        sys.exit(f"no benchmark is called {name!r}; there are {', '.join(ALL)}")
+    print(f"── {name}", flush=True)
+    ALL[name]()

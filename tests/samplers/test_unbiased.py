@@ -1,8 +1,8 @@
 """Checklist 6: weights are unbiased for every row, and their tails are those of a martingale.
 
-Family of tests: 11 settings × 60 rows. A row's mean weight over RUNS runs is compared with 1 at 5.5 standard errors
-(two-sided normal tail 4e-8, so family-wise about 3e-5; weights are bounded below by 0 and skewed to the right, for
-which the standard error is estimated from the runs themselves). Each setting's mutated twin is caught.
+Family of tests: 11 settings × 40 rows. A row's mean weight over RUNS runs is compared with 1 at 5.5 standard errors
+(two-sided normal tail 4e-8, so family-wise about 2e-5), plus an allowance for outcomes too rare to have been seen: a row
+that is kept in nearly every run has a weight just above 1 until the run that drops it. Each setting's mutated twin is caught.
 """
 
 from functools import partial
@@ -19,20 +19,22 @@ from squeak.samplers import stream as stream_room
 
 RUNS = 2000
 ERRORS = 5.5
+UNSEEN = 20
+"""An outcome of probability UNSEEN/runs stays unseen in all runs with probability e⁻²⁰: no alarm for its absence."""
 
 
 @pytest.fixture(scope="module")
 def X():
     rng = np.random.default_rng(7)
     centres = 2 * rng.standard_normal((4, 2))
-    rows = centres[rng.choice(4, 60, p=[0.6, 0.25, 0.1, 0.05])] + 0.4 * rng.standard_normal((60, 2))
-    rows[40] = [9.0, -9.0]
+    rows = centres[rng.choice(4, 40, p=[0.6, 0.25, 0.1, 0.05])] + 0.4 * rng.standard_normal((40, 2))
+    rows[27] = [9.0, -9.0]
     return rows
 
 
 @pytest.fixture(autouse=True)
 def small_shrinks(monkeypatch):
-    """Shrink from 8 atoms on, so that 60 rows pass several levels."""
+    """Shrink from 8 atoms on, so that 40 rows pass several levels."""
     monkeypatch.setattr(squeak_room, "SMALLEST", 8)
 
 
@@ -48,7 +50,7 @@ def mean_weights(make, X, runs=RUNS):
 def biased(make, X, runs=RUNS):
     mean, error, weights = mean_weights(make, X, runs)
     assert (weights > 0).mean() < 0.75  # rows are dropped at all
-    return np.abs(mean - 1) > ERRORS * np.maximum(error, 1e-12)
+    return np.abs(mean - 1) > ERRORS * error + UNSEEN / runs
 
 
 def stream(X, seed, cls=Squeak, **params):
@@ -65,8 +67,8 @@ SETTINGS = {
     "copies": {"copies": 3},
     "growing ridge": {"ridge": growing},
     "growing ridge, copies": {"ridge": growing, "copies": 3},
-    "max_atoms": {"max_atoms": 12, "ridge": 0.1, "oversampling": 4.0},
-    "max_atoms, copies": {"max_atoms": 12, "ridge": 0.1, "copies": 4, "oversampling": 4.0},
+    "max_atoms": {"max_atoms": 10, "ridge": 0.1, "oversampling": 4.0},
+    "max_atoms, copies": {"max_atoms": 10, "ridge": 0.1, "copies": 4, "oversampling": 4.0},
     "kors": {"cls": Kors},
     "kors, copies": {"cls": Kors, "copies": 3},
 }
@@ -106,7 +108,9 @@ def exact_leaf(X, number, rows):
     )
 
 
-@pytest.mark.parametrize("shape", ["balanced", "sequential", "random"])
+@pytest.mark.parametrize(
+    "shape", ["random", *(pytest.param(s, marks=pytest.mark.slow) for s in ("balanced", "sequential"))]
+)
 def test_weights_are_unbiased_over_trees(shape, X):
     def make(X, seed):
         d = tree_of(X, seed, shape)
@@ -151,14 +155,14 @@ def test_redrawing_to_keep_the_limit_is_caught(X, monkeypatch):
     real = shrink_room.shrink
 
     def redraw(*args, rng, max_atoms=None, **kwargs):
-        for _ in range(40):
+        for _ in range(15):
             left = real(*args, rng=rng, max_atoms=None, **kwargs)
             if len(left.kept) <= max_atoms:
                 return left
         return real(*args, rng=rng, max_atoms=max_atoms, **kwargs)
 
     monkeypatch.setattr(squeak_room, "shrink", redraw)
-    assert biased(partial(stream, max_atoms=12, ridge=2.0, oversampling=4.0), X, 500).any()
+    assert biased(partial(stream, max_atoms=10, ridge=1.0, oversampling=4.0), X, 300).any()
 
 
 class Watched(Squeak):

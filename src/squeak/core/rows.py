@@ -16,7 +16,8 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
     """Return ``X`` as rows that ``kernel`` takes, or raise one clear error that names the row.
 
     Dense rows come back as a 2-D float32 or float64 array and CSR rows as a CSR array, without a copy
-    where none is needed; kernels on objects (``requires_vector_input`` false) take any sequence.
+    where none is needed (dense rows in C order); kernels on objects (``requires_vector_input`` false) take any
+    sequence.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
             f"row {first_row + row}, column {column} is {array[row, column]}: "
             "drop or impute missing and infinite values first"
         )
-    return array
+    return np.ascontiguousarray(array)  # the order in memory must not change a bit
 
 
 def _is_numeric_table(X: Any) -> bool:

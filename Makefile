@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow test-lowest bench clean
+.PHONY: demo test test-slow test-lowest bench docs clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("squeak needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
@@ -32,6 +32,10 @@ test-lowest:        ## the same tests on the oldest versions we promise
 
 bench: $(STAMP)     ## ratios in one run; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)      ## draw the figures of docs/ anew
+	$(BIN)/python examples/plot_dictionary.py
+	$(BIN)/python examples/plot_accuracy.py
 
 clean:
 	rm -rf $(VENV) .venv-lowest demo build dist

@@ -280,7 +280,8 @@ def test_an_interrupt_leaves_a_usable_state(X, monkeypatch):
     assert np.array_equal(sampler.dictionary_.indices, whole.indices)
 
 
-def test_the_progress_bar_speaks_of_rows_and_atoms(X, capsys):
+def test_the_progress_bar_speaks_of_rows_and_atoms(X, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     Squeak(kernel=RBF(1.0), ridge=1.0, random_state=0, verbose=1).fit(X)
     shown = capsys.readouterr().err
     assert "atoms=" in shown

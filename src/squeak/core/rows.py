@@ -134,10 +134,15 @@ def take(rows: Rows, which: slice | IntArray) -> Rows:
     return rows[which]
 
 
-def join(first: Rows, second: Rows) -> Rows:
-    """Return the rows of ``first`` and then those of ``second``; float32 with float64 gives float64."""
+def check_same_kind(first: Rows, second: Rows) -> None:
+    """Refuse to mix dense rows, sparse rows and objects."""
     if isinstance(first, list) != isinstance(second, list) or sp.issparse(first) != sp.issparse(second):
         raise TypeError("rows of one dictionary must be all dense, all sparse, or all objects")
+
+
+def join(first: Rows, second: Rows) -> Rows:
+    """Return the rows of ``first`` and then those of ``second``; float32 with float64 gives float64."""
+    check_same_kind(first, second)
     if isinstance(first, list):
         return first + second
     if sp.issparse(first):

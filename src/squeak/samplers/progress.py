@@ -23,9 +23,10 @@ class RowBar:
             return
         history = self._sampler.history_
         state = self._sampler._state
-        facts = {"atoms": state.size, "ridge": f"{state.scorer.ridge:.3g}"}
+        facts = {"atoms": state.size}
         if history:
             facts["d_eff"] = f"{history[-1]['effective_dimension']:.1f}"
+        facts["ridge"] = f"{state.scorer.ridge:.3g}"
         self._bar.set_postfix(facts, refresh=False)
         self._bar.update(rows)
 

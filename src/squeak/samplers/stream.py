@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import WeightedFactor
-from squeak.core.rows import check_rows, join, label_of, n_rows, take, width_of
+from squeak.core.rows import check_rows, check_same_kind, join, label_of, n_rows, take, width_of
 from squeak.core.screening import decide, screen
 from squeak.core.seeds import coins, draw_seed
 from squeak.core.types import Array, IntArray, Rows
@@ -97,6 +97,7 @@ class StreamSampler(ScoreSampler):
                     if state is None:
                         state = self._begin(block, kernel)
                         kernel, width = state.plan.kernel, width_of(block)
+                    check_same_kind(state.head, block)
                     self._absorb(block, bar)
         except (ValueError, TypeError):
             self._restore(before, history)

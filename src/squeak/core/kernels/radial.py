@@ -72,7 +72,7 @@ def _scaled(X: Rows, width: Array) -> Rows:
     """Return the rows in float64, divided by the width."""
     if sp.issparse(X):
         scale = np.broadcast_to(1.0 / width, (X.shape[1],))
-        return sp.csr_array(X.astype(np.float64) @ sp.diags_array(scale))
+        return sp.csr_array((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
     return np.asarray(X, dtype=np.float64) / width
 
 

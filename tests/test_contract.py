@@ -83,6 +83,15 @@ def test_every_public_method_has_words(name):
                 assert inspect.getdoc(getattr(member, method)), f"{name}.{method}"
 
 
+def test_fitted_is_known_to_scikit_learn(sampler, X):
+    from sklearn.utils.validation import check_is_fitted
+
+    with pytest.raises(NotFittedError):
+        check_is_fitted(sampler)
+    check_is_fitted(sampler.fit(X))
+    assert sampler.kernel_ == sampler.dictionary_.kernel
+
+
 def test_cloning_keeps_parameters_and_forgets_the_fit(sampler, X):
     params = {name: repr(value) for name, value in sampler.get_params().items()}
     fitted = sampler.fit(X)
@@ -166,6 +175,7 @@ BAD = {
     "complex": (lambda X: X + 1j, TypeError, "complex"),
     "dates": (lambda X: X.astype("datetime64[s]"), TypeError, "encode text and dates"),
     "sparse nan": (lambda X: sp.csr_matrix(with_value(X, np.nan)), ValueError, r"row \d+, column 1 is nan"),
+    "masked": (lambda X: np.ma.masked_less(X, -1.0), ValueError, r"row \d+ has masked values"),
     "nothing": (lambda X: None, TypeError, "rows must be numbers"),
 }
 

@@ -31,6 +31,18 @@ def test_the_parent_stays_as_it_was(A):
     assert np.array_equal(parent.inverse, before)
 
 
+def test_a_second_child_gets_a_buffer_of_its_own(A):
+    parent = GrowingCholesky().append_rows(A[:50, :0], A[:50, :50])
+    first = parent.append_rows(A[50:60, :50], A[50:60, 50:60])
+    kept = first.inverse.copy()
+    second = parent.append_rows(A[60:70, :50], A[60:70, 60:70])
+    assert np.array_equal(first.inverse, kept)
+    members = [*range(50), *range(60, 70)]
+    np.testing.assert_allclose(
+        second.inverse @ np.linalg.cholesky(A[np.ix_(members, members)]), np.eye(60), atol=1e-11
+    )
+
+
 def test_buffers_grow_geometrically(A):
     factor, buffers = GrowingCholesky(), set()
     for t in range(90):

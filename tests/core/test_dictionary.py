@@ -43,6 +43,9 @@ def test_scores_and_dimension_are_the_dense_ones(d, X):
         ({"n_seen": 7}, "n_seen is 7"),
         ({"copies": 0}, "counts must lie"),
         ({"eps": 1.0}, "eps must lie"),
+        ({"oversampling": -5.0}, "oversampling must be positive"),
+        ({"copies": 1.5}, "copies a whole number"),
+        ({"calibrated": "no"}, "calibrated must be True or False"),
         ({"indices": np.zeros(3)}, "indices has shape"),
     ],
     ids=str,
@@ -105,6 +108,26 @@ def test_merging_refuses_what_does_not_fit(d, X):
         squeak.merge(d)
     with pytest.raises(TypeError, match="argument 2 of merge"):
         squeak.merge(d, X)
+    wide = Squeak(kernel=RBF(1.0), ridge=1.0, random_state=0).fit(np.hstack([X, X])).dictionary_
+    with pytest.raises(ValueError, match="of 2 and of 4 columns"):
+        squeak.merge(d, wide)
+    for limit in (0, -3, 2.5, "3", True):
+        with pytest.raises(ValueError, match="max_atoms must be a whole number"):
+            squeak.merge(d, other, max_atoms=limit)
+    early = Squeak(kernel=RBF(1.0), ridge=1.0, random_state=0).fit(X[:10]).dictionary_
+    with pytest.raises(ValueError, match="is in two of the dictionaries"):
+        squeak.merge(early, d)
+
+
+def test_nothing_outside_can_change_a_dictionary(d, X):
+    import scipy.sparse as sp
+
+    sparse = Squeak(kernel=RBF(1.0), ridge=1.0, random_state=0).fit(sp.csr_matrix(X)).dictionary_
+    with pytest.raises(ValueError, match="read-only"):
+        sparse.atoms.data[:] = 7
+    sampler = Squeak(kernel=RBF(1.0), ridge=1.0, random_state=0).fit(X)
+    sampler.dictionary_.kernel.set_params(length_scale=0.01)
+    assert sampler.partial_fit(X).dictionary_.kernel == RBF(1.0)
 
 
 def test_merging_takes_the_larger_ridge_and_keeps_a_limit(d, X, rng):

@@ -18,6 +18,7 @@ from squeak.kernels import (
     PairwiseKernel,
     Polynomial,
 )
+from squeak.samplers import ExactRLS
 
 PER_COLUMN = np.array([0.5, 1.0, 2.0, 4.0])
 
@@ -33,6 +34,7 @@ AGAINST = {
         lambda X, Y: pairwise.polynomial_kernel(X, Y, degree=3, gamma=0.25, coef0=0.5),
     ),
     "linear": (Linear(), pairwise.linear_kernel),
+    "linear vector": (Linear(PER_COLUMN), lambda X, Y: (X / PER_COLUMN) @ (Y / PER_COLUMN).T),
     "sum": (RBF(1.0) + Linear(), lambda X, Y: gp.RBF(1.0)(X, Y) + X @ Y.T),
     "product": (RBF(1.0) * Linear(offset=1.0), lambda X, Y: gp.RBF(1.0)(X, Y) * (X @ Y.T + 1)),
     "scaled": (0.3 * Laplacian(1.0) + 2.0, lambda X, Y: 0.3 * pairwise.laplacian_kernel(X, Y, gamma=1.0) + 2),
@@ -212,14 +214,30 @@ def test_pairwise_kernel_takes_any_objects():
 
 
 def test_scikit_learns_kernels_work_unchanged(X):
-    kernel = gp.ConstantKernel(2.0) * gp.RBF(1.5) + gp.WhiteKernel(0.1)
-    d = Squeak(kernel=kernel, ridge=1.0, random_state=0).fit(np.vstack([X] * 10)).dictionary_
-    K = gram(kernel, d.atoms)
-    np.testing.assert_allclose(np.diag(K), 2.1)  # the noise is on the diagonal
     own = Squeak(kernel=2.0 * RBF(1.5), ridge=1.0, random_state=0).fit(np.vstack([X] * 10)).dictionary_
     theirs = Squeak(kernel=2.0 * gp.RBF(1.5), ridge=1.0, random_state=0).fit(np.vstack([X] * 10)).dictionary_
     assert np.array_equal(own.indices, theirs.indices)
     np.testing.assert_allclose(own.weights, theirs.weights, rtol=1e-8)
+    np.testing.assert_allclose(own.leverage_scores(X), theirs.leverage_scores(X), rtol=1e-6)
+
+
+def test_noise_on_the_diagonal_is_refused_with_the_cure(X):
+    for sampler in (
+        Squeak(kernel=gp.RBF(1.5) + gp.WhiteKernel(0.1)),
+        ExactRLS(kernel=RBF(1.0) + gp.WhiteKernel(0.1)),
+    ):
+        with pytest.raises(ValueError, match="leave out noise such as WhiteKernel, and add its level to the ridge"):
+            sampler.fit(X)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e8, 1e10, 1e14])
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(1.0, nu=2.5)], ids=repr)
+def test_one_far_row_does_not_spoil_the_others(kernel, far, rng):
+    rows = np.vstack([rng.standard_normal((200, 2)), [[far, far]]])
+    theirs = gp.RBF(1.0) if isinstance(kernel, RBF) else gp.Matern(1.0, nu=2.5)
+    np.testing.assert_allclose(kernel(rows), theirs(rows), atol=1e-9)
+    d = Squeak(kernel=kernel, ridge=1.0, random_state=0).fit(rows).dictionary_
+    assert 200 in d.indices
 
 
 def test_a_kernel_that_is_not_psd_is_detected(rng):
@@ -228,6 +246,12 @@ def test_a_kernel_that_is_not_psd_is_detected(rng):
     with pytest.raises(ValueError, match="not positive semi-definite"):
         Squeak(kernel=distance, ridge=0.1, random_state=0).fit(X[:200])
     negative = PairwiseKernel(lambda x, y: -float(x @ y))
+    inverse_distance = PairwiseKernel(lambda x, y: 1.0 - float(np.sum((x - y) ** 2)))
+    for n in (10, 60, 200):
+        with pytest.raises(ValueError, match="not positive semi-definite"):
+            Squeak(kernel=inverse_distance, ridge=0.1, random_state=0).fit(X[:n])
+        with pytest.raises(ValueError, match="not positive semi-definite"):
+            ExactRLS(kernel=inverse_distance, ridge=0.1, random_state=0).fit(X[:n])
     with pytest.raises(ValueError, match="must be finite and not negative"):
         Squeak(kernel=negative, ridge=0.1, random_state=0).fit(X)
     with pytest.raises(ValueError, match="not symmetric"):

@@ -112,6 +112,8 @@ def test_squeak_in_the_papers_form_keeps_its_estimates_within_the_sandwich(rng):
     assert d.copies == d.oversampling == 4885
     tau = dense_scores(gram(RBF(0.7), X), 1.0)
     estimate = d.leverage_scores(X)
+    assert np.all(estimate <= tau + 1e-12)
+    assert np.all(estimate >= tau * (1 - 0.5) / (1 + 0.5) - 1e-12)
     assert np.all(estimate <= tau * (1 - 0.5) / (1 - eps) + 1e-12)
     assert np.all(estimate >= tau * (1 - 0.5) / (1 + eps) - 1e-12)
 
@@ -150,6 +152,24 @@ def test_bad_ridge_is_refused(clusters):
             exact_leverage_scores(clusters, RBF(1.0), ridge)
     with pytest.raises(TypeError, match="ridge must be a number"):
         exact_leverage_scores(clusters, RBF(1.0), "1")
+
+
+def test_scores_stay_positive_at_a_huge_ridge(rng):
+    scorer, _ = WeightedFactor.build(RBF(1.0), rng.standard_normal((50, 2)), np.ones(50), 1e16)
+    assert np.all(scorer.atom_scores() > 0)
+
+
+def test_exact_measures_refuse_what_they_cannot_resolve(rng):
+    X = rng.standard_normal((100, 2)) + 1e6
+    with pytest.raises(ValueError, match="lost in rounding"):
+        exact_leverage_scores(X, Linear(), 1.0)
+    from squeak.core.accuracy import accuracy_meter
+
+    with pytest.raises(ValueError, match="lost in rounding"):
+        accuracy_meter(gram(Linear(), X), 1.0)
+    for sampler in (Squeak(kernel=RBF(1.0), ridge=1e-12), Squeak(kernel=Linear(), ridge=1.0)):
+        with pytest.raises(ValueError, match="lost in rounding"):
+            sampler.fit(X)
 
 
 def test_a_ridge_lost_in_rounding_is_named(rng):

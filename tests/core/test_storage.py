@@ -28,7 +28,7 @@ KINDS = {
     "float32": (lambda X: X.astype(np.float32), RBF(np.array([1.0, 2.0]))),
     "sparse": (lambda X: sp.csr_matrix(X * (X > 0.5)), Linear(offset=1.0)),
     "sparse float32": (lambda X: sp.csr_array(X * (X > 0.5)).astype(np.float32), 2.0 * Matern(1.0, nu=0.5)),
-    "scikit-learn": (lambda X: X, gp.ConstantKernel(2.0) * gp.RBF([1.0, 2.0]) + gp.WhiteKernel(0.5)),
+    "scikit-learn": (lambda X: X, gp.ConstantKernel(2.0, (1e-5, np.inf)) * gp.RBF([1.0, 2.0]) + gp.DotProduct()),
 }
 
 
@@ -142,6 +142,9 @@ def test_compressed_cut_and_foreign_files_are_refused(saved, tmp_path):
     rewrite(saved, lambda m: None, zipfile.ZIP_DEFLATED)
     with pytest.raises(StorageError, match="is compressed"):
         Dictionary.load(saved)
+    saved.write_bytes(whole)
+    with pytest.raises(ValueError, match="was learned with RBF"):
+        Dictionary.load(saved, kernel=Linear())
     with pytest.raises(FileNotFoundError):
         Dictionary.load(tmp_path / "nowhere.sqk")
 

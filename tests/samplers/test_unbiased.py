@@ -171,8 +171,8 @@ def test_redrawing_to_keep_the_limit_is_caught(X, monkeypatch):
 class Watched(Squeak):
     """Keeps every state that the stream passed through."""
 
-    def _commit(self, state):
-        super()._commit(state)
+    def _commit(self, state, **how):
+        super()._commit(state, **how)
         self.__dict__.setdefault("passed", []).append(state)
 
 

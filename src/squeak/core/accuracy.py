@@ -11,7 +11,7 @@ from scipy.linalg import eigh, eigvalsh
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import gram
-from squeak.core.leverage import check_ridge
+from squeak.core.leverage import check_resolved, check_ridge
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import check_rows, n_rows, same_rows, take, width_of
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
@@ -36,7 +36,8 @@ def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
     Thesis, definition 2.1; spec 1.4.
     """
     eigenvalues, vectors = eigh(K, check_finite=False)
-    keep = eigenvalues > 1e-12 * max(float(eigenvalues[-1]), 0.0)
+    check_resolved(eigenvalues, ridge)
+    keep = eigenvalues > len(K) * np.finfo(np.float64).eps * eigenvalues[-1]
     eigenvalues, vectors = eigenvalues[keep], vectors[:, keep]
     B = vectors * np.sqrt(eigenvalues / (eigenvalues + ridge))
 
@@ -205,13 +206,12 @@ def _smallest_accuracy(G: Array, G_tilde: Array, ridge: float, residual: float, 
         below = shrunk * G + eps * ridge * identity - G_tilde
         return _is_psd(above) and _is_psd(below)
 
+    low = lower
     high = max(lower, residual / (residual + ridge), 1e-12)
     while not implied(high):
         low, high = high, 2.0 * high
         if high > 1e6:
             return float("inf")
-    else:
-        low = lower
     while high - low > 1e-3 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if implied(middle) else (middle, high)

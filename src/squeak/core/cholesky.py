@@ -28,23 +28,28 @@ def inverse_factor(A: Array) -> Array:
     return np.ascontiguousarray(inverse)
 
 
-def pivoted_inverse_factor(A: Array) -> tuple[Array, IntArray]:
+def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Array, IntArray]:
     """Return L⁻¹ and the order for A[order][:, order] = L Lᵀ, at each step the largest remaining pivot.
 
     The order puts first what explains most of A's trace: bounds from the leading rows are then tight early.
+    With a ``tolerance`` it ends at the first pivot below that part of the largest, and ``order`` has as many
+    entries as there are pivots; without, every pivot must be positive.
     """
-    factor, pivots, rank, _ = _pstrf(np.asfortranarray(A), lower=1, tol=0.0)
-    if rank < len(A):
+    if len(A) == 0:
+        return np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+    smallest = 0.0 if tolerance is None else tolerance * float(A.diagonal().max())
+    factor, pivots, rank, _ = _pstrf(np.asfortranarray(A), lower=1, tol=smallest)
+    if tolerance is None and rank < len(A):
         raise NotPositiveDefiniteError(f"only {rank} of {len(A)} pivots are positive")
-    inverse, _ = _trtri(np.tril(factor), lower=1, overwrite_c=1)
-    return np.ascontiguousarray(inverse), pivots.astype(np.int64) - 1
+    inverse, _ = _trtri(np.tril(factor[:rank, :rank]), lower=1, overwrite_c=1)
+    return np.ascontiguousarray(inverse), pivots[:rank].astype(np.int64) - 1
 
 
 class GrowingCholesky:
     """T = L⁻¹ of a matrix A = L Lᵀ that grows by rows and columns; a value.
 
     ``append`` returns the grown factor and leaves this one as it was: both look into one buffer, the new rows
-    lie beyond the old ones. Grow a factor once only; of two children the first would be overwritten.
+    lie beyond the old ones. A second child of the same factor gets a buffer of its own.
 
     Parameters
     ----------
@@ -65,6 +70,7 @@ class GrowingCholesky:
     def __init__(self, inverse: Array | None = None) -> None:
         start = np.zeros((0, 0)) if inverse is None else inverse
         self._buffer: Array = start
+        self._used = [len(start)]  # rows of the buffer that some factor holds; shared with the children
         self.size = len(start)
 
     @property
@@ -94,11 +100,13 @@ class GrowingCholesky:
         corner = inverse_factor(schur)
         grown = GrowingCholesky.__new__(GrowingCholesky)
         grown.size = m + r
-        grown._buffer = self._buffer
-        if grown.size > len(self._buffer):
-            capacity = max(64, grown.size, len(self._buffer) + len(self._buffer) // 2)
-            grown._buffer = np.zeros((capacity, capacity))
+        grown._buffer, grown._used = self._buffer, self._used
+        room = len(self._buffer)
+        if grown.size > room or self._used[0] != m:
+            capacity = max(64, grown.size, room + room // 2 if grown.size > room else room)
+            grown._buffer, grown._used = np.zeros((capacity, capacity)), [m]
             grown._buffer[:m, :m] = self.inverse
+        grown._used[0] = grown.size
         grown._buffer[m : m + r, :m] = -corner @ (projected @ self.inverse)
         grown._buffer[m : m + r, m : m + r] = corner
         return grown

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from squeak.core import storage
 from squeak.core.kernels import gram
 from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.leverage import WeightedFactor, check_ridge, weighted_spectrum
-from squeak.core.rows import check_rows, n_rows, same_rows, width_of
+from squeak.core.rows import check_rows, copy_rows, n_rows, same_rows, width_of
 from squeak.core.types import Array, IntArray, Rows
 
 
@@ -101,6 +102,17 @@ class Dictionary:
             set_field(self, name, array)
         if m == 0:
             raise ValueError("a dictionary has at least one atom")
+        if not (callable(self.kernel) and hasattr(self.kernel, "diag")):
+            raise TypeError(f"kernel must be a kernel object, not {self.kernel!r}")
+        set_field(self, "kernel", clone(self.kernel, safe=False))
+        if self.oversampling is not None and not 0 < self.oversampling < np.inf:
+            raise ValueError(f"oversampling must be positive and finite, or None; it is {self.oversampling!r}")
+        if (
+            not isinstance(self.calibrated, bool)
+            or isinstance(self.copies, bool)
+            or self.copies != int(self.copies)
+        ):
+            raise ValueError("calibrated must be True or False, and copies a whole number")
         set_field(self, "ridge", check_ridge(self.ridge))
         if not (np.all(self.probabilities > 0) and np.all(self.probabilities <= 1)):
             raise ValueError("probabilities must lie in (0, 1]")
@@ -117,10 +129,11 @@ class Dictionary:
             raise ValueError("an atom's index lies outside its source")
         if np.unique(self.positions).size != m:
             raise ValueError("two atoms are the same row")
-        if isinstance(self.atoms, np.ndarray):
-            atoms = self.atoms.copy() if self.atoms.flags.writeable else self.atoms
-            atoms.flags.writeable = False
-            set_field(self, "atoms", atoms)
+        atoms = copy_rows(self.atoms)
+        for array in (atoms.data, atoms.indices, atoms.indptr) if sp.issparse(atoms) else (atoms,):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+        set_field(self, "atoms", atoms)
 
     def __len__(self) -> int:
         return int(self.indices.size)
@@ -188,7 +201,7 @@ class Dictionary:
         At accuracy ε each lies within (1 ± ε)λ ± ε·ridge of the true λ (spec 1.5).
         """
         self._needs_weights("eigenvalues of K")
-        return weighted_spectrum(gram(self.kernel, self.atoms), self.weights)[0][::-1]
+        return np.maximum(weighted_spectrum(gram(self.kernel, self.atoms), self.weights)[0][::-1], 0.0)
 
     def _needs_weights(self, what: str) -> None:
         if not self.calibrated:
@@ -255,8 +268,14 @@ class Dictionary:
                 "pass it: Dictionary.load(path, kernel=...)"
             )
         try:
+            stored = None if content["kernel"] is None else kernel_from_data(content["kernel"])
+        except (KeyError, ValueError) as error:
+            raise storage.StorageError(f"{os.fspath(path)}: its content is damaged: {error}") from None
+        if stored is not None and kernel is not None and stored != kernel:
+            raise ValueError(f"{os.fspath(path)}: it was learned with {stored!r}, not with {kernel!r}")
+        try:
             return cls(
-                kernel=kernel_from_data(content["kernel"]) if content["kernel"] is not None else kernel,
+                kernel=kernel if stored is None else stored,
                 atoms=_atoms_from_arrays(arrays),
                 indices=arrays["indices"],
                 probabilities=arrays["probabilities"],
@@ -268,7 +287,7 @@ class Dictionary:
                 sources=tuple((str(name), int(size)) for name, size in content["sources"]),
                 source_numbers=arrays["source_numbers"],
                 eps=float(content["eps"]),
-                calibrated=bool(content["calibrated"]),
+                calibrated=content["calibrated"],
             )
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise storage.StorageError(f"{os.fspath(path)}: its content is damaged: {error}") from None
@@ -304,6 +323,8 @@ def _atoms_from_arrays(arrays: dict[str, Any]) -> Rows:
             raise ValueError("the sparse atoms' shape does not fit")
         matrix = sp.csr_array(parts, shape=(rows, columns))
         matrix.check_format(full_check=True)
+        if not np.isfinite(matrix.data).all():
+            raise ValueError("the atoms are not a table of finite numbers")
         return matrix
     atoms = arrays["atoms"]
     if atoms.ndim != 2 or atoms.dtype.kind != "f" or not np.isfinite(atoms).all():

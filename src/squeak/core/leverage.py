@@ -29,6 +29,9 @@ TILE = 1024
 PANEL = 128
 """Columns of the triangular factor taken at a time, so that products skip its zeros."""
 
+SMALLEST_RIDGE = 1e-10
+"""A ridge below this part of the kernel's diagonal drowns in rounding."""
+
 INDEFINITE = 1e-6
 """A residual k(x, x) − ‖v‖² below −INDEFINITE·k(x, x) is no rounding error: the kernel is not PSD."""
 
@@ -83,13 +86,12 @@ class WeightedFactor:
 
     def grow(self, rows: Rows, weights: Array, projected: Array, schur: Array) -> WeightedFactor:
         """Return the factor with more atoms; ``schur`` is their residual Gram matrix plus ridge/w."""
-        return WeightedFactor(
-            self.kernel,
-            join(self.atoms, rows),
-            np.concatenate([self.weights, weights]),
-            self.ridge,
-            self.factor.append(projected, schur),
-        )
+        try:
+            factor = self.factor.append(projected, schur)
+        except NotPositiveDefiniteError:
+            raise _lost_in_rounding(self.ridge, float(schur.diagonal().max())) from None
+        atoms, weights = join(self.atoms, rows), np.concatenate([self.weights, weights])
+        return WeightedFactor(self.kernel, atoms, weights, self.ridge, factor)
 
     def project(self, X: Rows) -> Array:
         """Return v(x) = L⁻¹ k(I, x) for every row of a block, shape (len(X), m), on this thread."""
@@ -108,7 +110,7 @@ class WeightedFactor:
             for panel in engine.tiles(self.factor.size, PANEL):
                 v = values[:, : panel.stop] @ self.factor.inverse[panel, : panel.stop].T
                 left -= np.einsum("ij,ij->i", v, v)
-            return positive_residuals(left, diag, self.kernel)
+            return positive_residuals(left, diag, self)
 
         return np.concatenate(engine.map_ordered(tile_residuals, engine.tiles(n_rows(X), TILE)))
 
@@ -119,22 +121,30 @@ class WeightedFactor:
     def atom_scores(self, shrink: float = 1.0) -> Array:
         """Return the same score for the atoms themselves, in O(m²): (1/w)(1 − (ridge/w)·[A⁻¹]_ii)."""
         left = 1.0 - self.ridge / self.weights * self.factor.diagonal_of_inverse()
-        return shrink / self.weights * np.maximum(left, 0.0)
+        return shrink * _above_floor(left, diagonal(self.kernel, self.atoms), self.weights, self.ridge)
 
     def effective_dimension(self) -> float:
         """Return Tr W(W + ridge·I)⁻¹ with W = S K_II S: Σ w·score, the dictionary's estimate of d_eff."""
         return float(self.weights @ self.atom_scores())
 
 
-def positive_residuals(left: Array, diag: Array, kernel: Any) -> Array:
+def positive_residuals(left: Array, diag: Array, scorer: WeightedFactor) -> Array:
     """Clip rounding below zero; refuse what rounding cannot explain."""
     worst = np.min(left + INDEFINITE * diag, initial=np.inf)
     if worst < 0 or np.isnan(worst):
-        raise ValueError(
-            f"{kernel!r} is not positive semi-definite: a row lies at squared distance "
-            f"{np.min(left):.3g} < 0 from the dictionary; use a PSD kernel"
-        )
+        raise not_psd(scorer, float(np.min(left)))
     return np.maximum(left, 0.0)
+
+
+def not_psd(scorer: WeightedFactor, residual: float) -> ValueError:
+    """Return the error for a row at a negative squared distance from the dictionary."""
+    largest = float(diagonal(scorer.kernel, scorer.atoms).max(initial=0.0))
+    if scorer.ridge < SMALLEST_RIDGE * largest:
+        return _lost_in_rounding(scorer.ridge, largest)
+    return ValueError(
+        f"{scorer.kernel!r} is not positive semi-definite: a row lies at squared distance {residual:.3g} < 0 "
+        "from the dictionary; use a PSD kernel"
+    )
 
 
 def _explain(kernel: str, K: Array, ridge: float) -> ValueError:
@@ -145,9 +155,26 @@ def _explain(kernel: str, K: Array, ridge: float) -> ValueError:
             f"{kernel} is not positive semi-definite: its matrix on {len(K)} rows has eigenvalue "
             f"{smallest:.3g}; use a PSD kernel"
         )
+    return _lost_in_rounding(ridge, largest)
+
+
+def _lost_in_rounding(ridge: float, largest: float) -> ValueError:
     return ValueError(
-        f"ridge {ridge:.3g} is lost in rounding beside eigenvalues of {largest:.3g}; use a larger ridge"
+        f"ridge {ridge:.3g} is lost in rounding beside values of {largest:.3g}; use a larger ridge, or centre "
+        "and scale the columns"
     )
+
+
+def check_resolved(eigenvalues: Array, ridge: float) -> None:
+    """Refuse a spectrum in which the ridge drowns in rounding, or that no PSD kernel has; ascending order."""
+    largest = max(float(eigenvalues[-1]), 0.0)
+    if eigenvalues[0] < -INDEFINITE * largest:
+        raise ValueError(
+            f"the kernel is not positive semi-definite: its matrix has eigenvalue {eigenvalues[0]:.3g} beside "
+            f"{largest:.3g}; use a PSD kernel"
+        )
+    if len(eigenvalues) * np.finfo(np.float64).eps * largest > 0.01 * ridge:
+        raise _lost_in_rounding(ridge, largest)
 
 
 def dictionary_scores(K: Array, weights: Array, ridge: float, shrink: float = 1.0) -> Array:
@@ -162,7 +189,16 @@ def dictionary_scores(K: Array, weights: Array, ridge: float, shrink: float = 1.
         factor = GrowingCholesky(inverse_factor(A))
     except NotPositiveDefiniteError:
         raise _explain("the kernel", K, ridge) from None
-    return shrink / weights * np.maximum(1.0 - ridge * factor.diagonal_of_inverse(), 0.0)
+    return shrink * _above_floor(1.0 - ridge * factor.diagonal_of_inverse(), K.diagonal(), weights, ridge)
+
+
+def _above_floor(weighted_scores: Array, diag: Array, weights: Array, ridge: float) -> Array:
+    """Return the scores, no less than their lower bound k_ii/(Tr S K S + ridge).
+
+    In exact arithmetic the bound changes nothing. Where a huge ridge lets 1 − ridge·[A⁻¹]_ii round to 0 it keeps
+    the score positive, so that no row loses its chance to stay.
+    """
+    return np.maximum(weighted_scores / weights, diag / (weights @ diag + ridge))
 
 
 def scores_at(eigenvalues: Array, squares: Array, weights: Array, ridge: float, shrink: float = 1.0) -> Array:
@@ -170,14 +206,16 @@ def scores_at(eigenvalues: Array, squares: Array, weights: Array, ridge: float, 
 
     Free of cancellation; ``squares`` is U².
     """
-    return shrink / weights * (squares @ (eigenvalues / (eigenvalues + ridge)))
+    check_resolved(eigenvalues, ridge)
+    positive = np.maximum(eigenvalues, 0.0)
+    return shrink / weights * (squares @ (positive / (positive + ridge)))
 
 
 def weighted_spectrum(K: Array, weights: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues and the squared eigenvectors of S K S, S = diag(√w); negatives clipped."""
+    """Return the eigenvalues and the squared eigenvectors of S K S, S = diag(√w), ascending."""
     root = np.sqrt(weights)
     eigenvalues, vectors = eigh(root[:, None] * K * root, overwrite_a=True, check_finite=False)
-    return np.maximum(eigenvalues, 0.0), np.square(vectors, out=vectors)
+    return eigenvalues, np.square(vectors, out=vectors)
 
 
 def check_ridge(ridge: float) -> float:

@@ -14,9 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, get_lapack_funcs
+from scipy.linalg import eigh
 
 from squeak.core import engine
+from squeak.core.cholesky import pivoted_inverse_factor
 from squeak.core.kernels import block, gram
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
@@ -133,12 +134,8 @@ class TriangularFeatures(_Features):
 
     def __init__(self, kernel: Any, atoms: Rows, weights: Array | None = None, ridge: float = 0.0) -> None:
         self.kernel, self.atoms = kernel, atoms
-        pstrf, trtri = get_lapack_funcs(("pstrf", "trtri"), dtype=np.float64)
         with engine.single_blas():
             A, root = _weighted_gram(kernel, atoms, weights, ridge)
-            largest = float(A.diagonal().max())
-            factor, pivots, rank, _ = pstrf(np.asfortranarray(A), lower=1, tol=RANK_TOLERANCE * largest)
-            inverse, _ = trtri(np.tril(factor[:rank, :rank]), lower=1)
-        order = pivots[:rank].astype(np.int64) - 1
-        self.mixing = np.zeros((n_rows(atoms), rank))
+            inverse, order = pivoted_inverse_factor(A, RANK_TOLERANCE)
+        self.mixing = np.zeros((n_rows(atoms), len(order)))
         self.mixing[order] = root[order, None] * inverse.T

@@ -34,6 +34,9 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
         return _check_sparse(X, kernel, width, first_row)
     if X is None:
         raise TypeError("rows must be numbers, not None")
+    if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
+        row = int(np.argwhere(np.ma.getmaskarray(X))[0][0])
+        raise ValueError(f"row {first_row + row} has masked values: drop or impute missing values first")
     if isinstance(X, str | bytes):
         raise TypeError("rows must be a 2-D table of numbers, not text; to read a file, load it first")
     array = np.asarray(X)
@@ -140,6 +143,11 @@ def check_same_kind(first: Rows, second: Rows) -> None:
         raise TypeError("rows of one dictionary must be all dense, all sparse, or all objects")
 
 
+def copy_rows(rows: Rows) -> Rows:
+    """Return the rows in memory of their own."""
+    return list(rows) if isinstance(rows, list) else rows.copy()
+
+
 def join(first: Rows, second: Rows) -> Rows:
     """Return the rows of ``first`` and then those of ``second``; float32 with float64 gives float64."""
     check_same_kind(first, second)
@@ -166,11 +174,11 @@ def same_rows(first: Rows, second: Rows) -> bool:
 def label_of(rows: Rows) -> str:
     """Return a short name for the source that begins with these rows, the same for the same rows.
 
-    It tells apart the parts of a merge without asking the user to name them. Only the first 64 rows
-    count; objects that are not text or numbers all get the one name ``rows-objects``.
+    It tells apart the parts of a merge without asking the user to name them. Only the first row counts, so that the
+    name stays as a stream grows; objects that are not text or numbers all get the one name ``rows-objects``.
     """
     digest = hashlib.blake2b(digest_size=6)
-    head = take(rows, slice(0, 64))
+    head = take(rows, slice(0, 1))
     if isinstance(head, list):
         if not all(isinstance(item, str | bytes | int | float | np.ndarray) for item in head):
             return "rows-objects"

@@ -16,7 +16,7 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.kernels import block, diagonal, gram
-from squeak.core.leverage import WeightedFactor, positive_residuals
+from squeak.core.leverage import INDEFINITE, WeightedFactor, not_psd, positive_residuals
 from squeak.core.rows import n_rows, take
 from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
 from squeak.core.types import Array, IntArray, Rows
@@ -78,7 +78,7 @@ def screen(
             values = np.hstack([values, fresh]) if stage.start else fresh
             v = values @ scorer.factor.inverse[stage, : stage.stop].T
             residual[alive] -= np.einsum("ij,ij->i", v, v)
-            left = positive_residuals(residual[alive], diag[alive], scorer.kernel)
+            left = positive_residuals(residual[alive], diag[alive], scorer)
             bound = entry_score(left + SLACK * diag[alive], scorer.ridge)
             p = keep_probability(shrink * bound, oversampling, copies)
             stay = u[alive] < any_survives(p, copies)
@@ -128,15 +128,18 @@ def decide(
     ridge, m = scorer.ridge, scorer.factor.size
     projected = scorer.project(X)
     residual = gram(scorer.kernel, X) - projected @ projected.T
-    positive_residuals(residual.diagonal(), diagonal(scorer.kernel, X), scorer.kernel)
     running = residual.copy()
+    lowest = -INDEFINITE * diagonal(scorer.kernel, X)
     rows: list[int] = []
     chances: list[float] = []
     counts: list[int] = []
     decided = 0
     for t in range(len(running)):
         decided = t + 1
-        left = max(float(running[t, t]), 0.0)
+        left = float(running[t, t])
+        if left < lowest[t]:
+            raise not_psd(scorer, left)
+        left = max(left, 0.0)
         p = float(keep_probability(shrink * entry_score(left, ridge), oversampling, copies))
         count = count_from_uniform(float(uniforms[t]), p, copies)
         if count == 0:

@@ -65,7 +65,14 @@ def count_from_uniform(uniform: float, probability: float, copies: int) -> int:
         return copies
     if copies == 1:
         return int(uniform < probability)
-    return int(np.count_nonzero(uniform < bdtrc(np.arange(copies), copies, probability)))
+    low, high = 0, copies  # the tail falls with j: bisect for the last one above u
+    while low < high:
+        middle = (low + high + 1) // 2
+        if uniform < bdtrc(middle - 1, copies, probability):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def expected_survivors(probabilities: Array, counts: IntArray, scores: Array) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import RBF, diagonal, resolve
-from squeak.core.leverage import check_ridge
+from squeak.core.leverage import SMALLEST_RIDGE, check_ridge
 from squeak.core.types import Rows
 
 Schedule: TypeAlias = Callable[[int], float]
@@ -31,6 +31,8 @@ class Plan:
     oversampling: float
     copies: int
     eps: float
+    max_atoms: int | None = None
+    schedule: Schedule | None = None
 
     @property
     def shrink(self) -> float:
@@ -49,6 +51,9 @@ class Sampler(BaseEstimator):
     def dictionary_(self) -> Dictionary:
         """The dictionary of the rows seen so far."""
         raise NotFittedError(f"this {type(self).__name__} has seen no rows yet: call fit or partial_fit")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return any(hasattr(self, name) for name in ("_state", "_reservoir", "_dictionary"))
 
     @property
     def kernel_(self) -> Any:
@@ -83,16 +88,29 @@ class ScoreSampler(Sampler):
             oversampling = float(type(self)._theory(self.eps, self.delta, self.n))
             eps = float(self.eps)
         else:
+            if isinstance(self.oversampling, bool) or not isinstance(self.oversampling, int | float | np.number):
+                raise TypeError(f"oversampling must be a number or 'theory'; it is {self.oversampling!r}")
             oversampling = float(self.oversampling)
             if not (oversampling > 0 and np.isfinite(oversampling)):
                 raise ValueError(f"oversampling must be positive and finite; it is {self.oversampling!r}")
             eps = 0.0
-        return Plan(kernel, self._first_ridge(kernel, first_rows), oversampling, int(copies), eps)
+        ridge = self._first_ridge(kernel, first_rows)
+        limit = getattr(self, "max_atoms", None)
+        return Plan(
+            kernel,
+            ridge,
+            oversampling,
+            int(copies),
+            eps,
+            max_atoms=None if limit is None else check_max_atoms(limit),
+            schedule=self.ridge if callable(self.ridge) else None,
+        )
 
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
         if callable(self.ridge):
-            return check_ridge(self.ridge(1))
-        return ridge_or_default(self.ridge, kernel, first_rows)
+            return check_ridge_beside(check_ridge(self.ridge(1)), kernel, first_rows)
+        ridge = ridge_or_default(self.ridge, kernel, first_rows)
+        return check_ridge_beside(ridge, kernel, first_rows)
 
     @classmethod
     def from_paper(cls, eps: float, delta: float, n: int, **params: Any) -> ScoreSampler:
@@ -130,6 +148,17 @@ def ridge_or_default(ridge: float | None, kernel: Any, rows: Rows) -> float:
     if mean <= 0:
         raise ValueError(f"{kernel!r} is zero on the first rows: no ridge can be derived; give one")
     return DEFAULT_RIDGE * mean
+
+
+def check_ridge_beside(ridge: float, kernel: Any, rows: Rows) -> float:
+    """Return the ridge, or raise where it is too small beside the kernel's diagonal for float64."""
+    largest = float(diagonal(kernel, rows).max())
+    if ridge < SMALLEST_RIDGE * largest:
+        raise ValueError(
+            f"ridge {ridge:.3g} is below {SMALLEST_RIDGE:g} of the kernel's diagonal ({largest:.3g}) and would be "
+            "lost in rounding; use a larger ridge, or centre and scale the columns"
+        )
+    return ridge
 
 
 def own_kernel(kernel: Any) -> Any:

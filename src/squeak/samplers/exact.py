@@ -99,6 +99,7 @@ class ExactRLS(ScoreSampler):
             ridge=plan.ridge,
             n_seen=n,
             sources=((label_of(X) if self.source is None else str(self.source), n),),
+            eps=plan.eps,
         )
         return self
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
-from squeak.core.rows import join
+from squeak.core.rows import check_same_kind, join, take, width_of
 from squeak.core.seeds import MERGE, RandomState, draw_seed, generator_at
+from squeak.samplers.base import check_max_atoms
 from squeak.samplers.shrink import shrink
 
 
@@ -42,6 +43,8 @@ def merge(*dictionaries: Dictionary, random_state: RandomState = None, max_atoms
     (3000, 3)
     """
     _check_mergeable(dictionaries)
+    if max_atoms is not None:
+        max_atoms = check_max_atoms(max_atoms)
     first = dictionaries[0]
     assert first.oversampling is not None
     ridge = max(d.ridge for d in dictionaries)
@@ -74,7 +77,7 @@ def merge(*dictionaries: Dictionary, random_state: RandomState = None, max_atoms
     indices = np.concatenate([d.indices for d in dictionaries])
     return Dictionary(
         kernel=first.kernel,
-        atoms=atoms[kept] if not isinstance(atoms, list) else [atoms[i] for i in kept],
+        atoms=take(atoms, kept),
         indices=indices[kept],
         probabilities=left.probabilities[order],
         counts=left.counts[order],
@@ -105,6 +108,11 @@ def _check_mergeable(dictionaries: tuple[Dictionary, ...]) -> None:
                     f"dictionaries with different {name} cannot be merged: "
                     f"{getattr(first, name)!r} and {getattr(d, name)!r}"
                 )
+        if width_of(d.atoms) != width_of(first.atoms):
+            raise ValueError(
+                f"dictionaries of {width_of(first.atoms)} and of {width_of(d.atoms)} columns cannot be merged"
+            )
+        check_same_kind(first.atoms, d.atoms)
     names = [name for d in dictionaries for name, _ in d.sources]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -11,7 +11,7 @@ from squeak.core import engine
 from squeak.core.leverage import check_ridge
 from squeak.core.rows import take
 from squeak.core.seeds import READ, SHRINK, RandomState, generator_at
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Schedule, check_max_atoms
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, Schedule
 from squeak.samplers.shrink import shrink
 from squeak.samplers.stream import State, StreamSampler
 from squeak.samplers.theory import squeak_oversampling
@@ -36,8 +36,9 @@ class Squeak(StreamSampler):
     kernel : kernel, optional
         One of :mod:`squeak.kernels` or scikit-learn's Gaussian-process kernels; ``RBF("median")`` by default.
     ridge : float, callable or None
-        Directions of the data with eigenvalues well above it are kept. A callable is a schedule: given the number
-        of rows seen it returns the ridge, never a smaller one than before. None: 1e-3 of the mean diagonal.
+        Directions of the data with eigenvalues well above it are kept. A callable is a schedule: given the
+        number of rows seen it returns the ridge; where it falls, the largest so far counts.
+        None: 1e-3 of the mean diagonal.
     oversampling : float or "theory"
         Expected copies kept per unit of leverage score: about oversampling·d_eff atoms, accuracy about
         2/√oversampling. "theory" takes the theorem's number, from ``eps``, ``delta`` and ``n``.
@@ -113,22 +114,15 @@ class Squeak(StreamSampler):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _first_shrink(self) -> int:
-        if self.max_atoms is not None:
-            check_max_atoms(self.max_atoms)
-        return self._next_shrink(0)
-
-    def _next_shrink(self, size: int) -> int:
+    def _next_shrink(self, plan: Plan, size: int) -> int:
         grown = max(SMALLEST, int(GROWTH * size) + 1)
-        if self.max_atoms is None:
-            return grown
-        return min(grown, int(GROWTH * self.max_atoms) + 1)
+        return grown if plan.max_atoms is None else min(grown, int(GROWTH * plan.max_atoms) + 1)
 
     def _ridge_due(self, state: State) -> float:
         """Return the ridge for the rows seen; it never falls."""
-        if callable(self.ridge):
-            return max(state.scorer.ridge, check_ridge(self.ridge(state.n_seen)))
-        return state.scorer.ridge
+        if state.plan.schedule is None:
+            return state.scorer.ridge
+        return max(state.scorer.ridge, check_ridge(state.plan.schedule(state.n_seen)))
 
     def _thinned(self, state: State, rng: np.random.Generator) -> State:
         plan = state.plan
@@ -145,7 +139,7 @@ class Squeak(StreamSampler):
                 copies=plan.copies,
                 factor=plan.shrink,
                 rng=rng,
-                max_atoms=self.max_atoms,
+                max_atoms=plan.max_atoms,
                 scores=state.scorer.atom_scores(plan.shrink)[order] if ridge == state.scorer.ridge else None,
             )
         return replace(
@@ -154,17 +148,16 @@ class Squeak(StreamSampler):
             indices=state.indices[order[left.kept]],
             probabilities=left.probabilities,
             counts=left.counts,
-            shrink_at=self._next_shrink(len(left.kept)),
+            shrink_at=self._next_shrink(plan, len(left.kept)),
         )
 
     def _shrink(self, state: State) -> State:
-        thinner = self._thinned(state, generator_at(state.seed, SHRINK, state.n_seen))
-        self._record(thinner)
-        return thinner
+        return self._thinned(state, generator_at(state.seed, SHRINK, state.n_seen))
 
     def _finished(self, state: State) -> State:
         """Thin a copy where the limit or a growing ridge asks for it; the stream itself goes on unthinned."""
-        over = self.max_atoms is not None and state.size > self.max_atoms
+        limit = state.plan.max_atoms
+        over = limit is not None and state.size > limit
         if over or self._ridge_due(state) > state.scorer.ridge:
             return self._thinned(state, generator_at(state.seed, READ, state.n_seen))
         return state

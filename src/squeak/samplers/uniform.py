@@ -9,11 +9,10 @@ import numpy as np
 
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import resolve
-from squeak.core.rows import check_rows, join, label_of, n_rows, take, width_of
+from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, label_of, n_rows, take, width_of
 from squeak.core.seeds import RandomState, coins, draw_seed
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import Sampler, check_max_atoms, own_kernel, ridge_or_default
-from squeak.samplers.stream import HEAD
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,7 @@ class _Reservoir:
         indices = np.concatenate([self.indices, np.arange(self.n_seen, self.n_seen + n)])
         stay = np.sort(np.argsort(uniforms, kind="stable")[: self.limit])
         rows = join(take(self.rows, stay[stay < had]), take(block, stay[stay >= had] - had))
-        head = join(self.head, take(block, slice(0, max(0, HEAD - n_rows(self.head)))))
-        return replace(
-            self, rows=rows, indices=indices[stay], uniforms=uniforms[stay], n_seen=self.n_seen + n, head=head
-        )
+        return replace(self, rows=rows, indices=indices[stay], uniforms=uniforms[stay], n_seen=self.n_seen + n)
 
 
 class Uniform(Sampler):
@@ -95,9 +91,11 @@ class Uniform(Sampler):
         block = check_rows(X, kernel)
         kernel = resolve(kernel, block)
         ridge = ridge_or_default(self.ridge, kernel, block)
-        none, no_rows = np.zeros(0, dtype=np.int64), take(block, slice(0, 0))
+        none, no_rows = np.zeros(0, dtype=np.int64), copy_rows(take(block, slice(0, 0)))
         seed = draw_seed(self.random_state)
-        start = _Reservoir(kernel, ridge, seed, limit, no_rows, none, np.zeros(0), 0, no_rows)
+        start = _Reservoir(
+            kernel, ridge, seed, limit, no_rows, none, np.zeros(0), 0, copy_rows(take(block, slice(0, 1)))
+        )
         self._reservoir = start.add(block)
         return self
 
@@ -107,6 +105,7 @@ class Uniform(Sampler):
             return self.fit(X)
         so_far = self._reservoir
         block = check_rows(X, so_far.kernel, width=width_of(so_far.rows), first_row=so_far.n_seen)
+        check_same_kind(so_far.head, block)
         self._reservoir = so_far.add(block)
         return self
 

@@ -163,7 +163,6 @@ def gram(kernel: Any, X: Rows) -> Array:
     """Return the symmetric ``k(X, X)`` in float64; refuses a kernel that is not symmetric."""
     if isinstance(kernel, Kernel):
         return kernel._gram(X)
-    # called with one argument: a noise kernel (scikit-learn's WhiteKernel) is on this diagonal only
     values = np.array(kernel(X), dtype=np.float64)
     gap = np.abs(values - values.T).max(initial=0.0)
     if gap > 1e-6 * np.abs(values).max(initial=0.0):
@@ -186,5 +185,18 @@ def diagonal(kernel: Any, X: Rows) -> Array:
 
 
 def resolve(kernel: Any, X: Rows) -> Any:
-    """Return the kernel with its data-dependent widths fixed; foreign kernels come back as they are."""
-    return kernel.resolve(X) if isinstance(kernel, Kernel) else kernel
+    """Return the kernel with its data-dependent widths fixed, checked on a few rows.
+
+    A kernel with noise on its diagonal (scikit-learn's WhiteKernel) is refused: whether two rows are the same
+    row, which its noise asks, cannot be told from their values.
+    """
+    kernel = kernel.resolve(X) if isinstance(kernel, Kernel) else kernel
+    few = take(X, slice(0, 8))
+    diag = diagonal(kernel, few)
+    apart = block(kernel, few, few).diagonal()
+    if not np.allclose(diag, apart, rtol=1e-6, atol=1e-6 * float(diag.max(initial=0.0))):
+        raise ValueError(
+            f"{kernel!r} gives a row with itself another value ({diag[0]:.6g}) than with an equal row "
+            f"({apart[0]:.6g}): leave out noise such as WhiteKernel, and add its level to the ridge instead"
+        )
+    return kernel

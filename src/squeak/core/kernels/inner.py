@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core.kernels.base import Kernel
+from squeak.core.kernels.width import checked_width, scaled
 from squeak.core.types import Array, Rows
 
 
@@ -17,7 +18,7 @@ class Polynomial(Kernel):
     Parameters
     ----------
     degree : int
-    length_scale : float
+    length_scale : float or array of shape (d,)
         scikit-learn's ``gamma`` is 1/length_scale².
     offset : float
         Not negative; scikit-learn's ``coef0``.
@@ -31,21 +32,18 @@ class Polynomial(Kernel):
            [ 9., 25.]])
     """
 
-    def __init__(self, degree: int = 3, length_scale: float = 1.0, offset: float = 1.0) -> None:
+    def __init__(self, degree: int = 3, length_scale: float | Array = 1.0, offset: float = 1.0) -> None:
         self.degree = degree
         self.length_scale = length_scale
         self.offset = offset
 
     def _check(self) -> None:
-        if int(self.degree) != self.degree or self.degree < 1:
+        if not (self.degree >= 1 and int(self.degree) == self.degree):
             raise ValueError(f"degree must be a whole number from 1 on; it is {self.degree!r}")
-        if not self.length_scale > 0:
-            raise ValueError(f"length_scale must be positive; it is {self.length_scale!r}")
         if not self.offset >= 0:
             raise ValueError(f"offset must not be negative (the kernel would not be PSD): {self.offset!r}")
 
     def _raise_to_degree(self, products: Array) -> Array:
-        products /= self.length_scale**2
         products += self.offset
         if self.degree != 1:
             np.power(products, int(self.degree), out=products)
@@ -53,19 +51,18 @@ class Polynomial(Kernel):
 
     def _block(self, X: Rows, Y: Rows) -> Array:
         self._check()
+        width = checked_width(self, X.shape[1])
+        X, Y = scaled(X, width), scaled(Y, width)
         if sp.issparse(X) or sp.issparse(Y):
-            product = sp.csr_array(X).astype(np.float64) @ sp.csr_array(Y).astype(np.float64).T
-            return self._raise_to_degree(np.asarray(product.toarray()))
-        return self._raise_to_degree(np.asarray(X, dtype=np.float64) @ np.asarray(Y, dtype=np.float64).T)
+            return self._raise_to_degree(np.asarray((sp.csr_array(X) @ sp.csr_array(Y).T).toarray()))
+        return self._raise_to_degree(X @ Y.T)
 
     def _diag(self, X: Rows) -> Array:
         self._check()
+        X = scaled(X, checked_width(self, X.shape[1]))
         if sp.issparse(X):
-            squares = np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel()
-        else:
-            wide = np.asarray(X, dtype=np.float64)
-            squares = np.einsum("ij,ij->i", wide, wide)
-        return self._raise_to_degree(squares)
+            return self._raise_to_degree(np.asarray(X.power(2).sum(axis=1)).ravel())
+        return self._raise_to_degree(np.einsum("ij,ij->i", X, X))
 
 
 class Linear(Polynomial):
@@ -75,7 +72,7 @@ class Linear(Polynomial):
 
     Parameters
     ----------
-    length_scale : float
+    length_scale : float or array of shape (d,)
     offset : float
 
     Examples
@@ -88,6 +85,6 @@ class Linear(Polynomial):
 
     degree = 1
 
-    def __init__(self, length_scale: float = 1.0, offset: float = 0.0) -> None:
+    def __init__(self, length_scale: float | Array = 1.0, offset: float = 0.0) -> None:
         self.length_scale = length_scale
         self.offset = offset

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist, pdist
 
 from squeak.core.kernels.base import Kernel
+from squeak.core.kernels.width import checked_width, scaled
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 
 MEDIAN_ROWS = 1000
 """At most this many rows, evenly spaced, enter the median distance."""
+
+
+FAR = 1e5
+"""Half the squared distance from the centre, in widths, from which differences are taken before squares."""
 
 
 class _Radial(Kernel):
@@ -30,7 +33,7 @@ class _Radial(Kernel):
         The median is over the pairs of at most 1,000 evenly spaced rows, pairs of equal rows left out.
         """
         if not isinstance(self.length_scale, str):
-            _width(self)
+            checked_width(self)
             return self
         if self.length_scale != "median":
             raise ValueError(f"length_scale must be a number, a vector or 'median'; it is {self.length_scale!r}")
@@ -56,26 +59,6 @@ class _Radial(Kernel):
         return np.ones(n_rows(X))
 
 
-def _width(kernel: Any, columns: int | None = None) -> Array:
-    """Return the checked width: a positive scalar, or one positive number a column."""
-    if isinstance(kernel.length_scale, str):
-        raise ValueError(f"{kernel!r} has no width yet: it is learned from rows by kernel.resolve(X), or at fit")
-    width = np.asarray(kernel.length_scale, dtype=np.float64)
-    if width.ndim > 1 or not np.all(width > 0) or not np.all(np.isfinite(width)):
-        raise ValueError(f"length_scale must be positive and finite; it is {kernel.length_scale!r}")
-    if width.ndim == 1 and columns is not None and width.size != columns:
-        raise ValueError(f"length_scale has {width.size} numbers for rows of {columns} columns")
-    return width
-
-
-def _scaled(X: Rows, width: Array) -> Rows:
-    """Return the rows in float64, divided by the width."""
-    if sp.issparse(X):
-        scale = np.broadcast_to(1.0 / width, (X.shape[1],))
-        return sp.csr_array((X.data * scale[X.indices], X.indices, X.indptr), shape=X.shape)
-    return np.asarray(X, dtype=np.float64) / width
-
-
 def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
     """Return −‖x − y‖²/(2·width²), shape (len(X), len(Y)), never positive.
 
@@ -83,13 +66,13 @@ def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
     two squared norms ride along as two more columns, so that one matrix product does all the work.
     """
     if sp.issparse(X) or sp.issparse(Y):
-        X, Y = sp.csr_array(_scaled(X, width)), sp.csr_array(_scaled(Y, width))
+        X, Y = sp.csr_array(scaled(X, width)), sp.csr_array(scaled(Y, width))
         values = np.asarray((X @ Y.T).toarray(), dtype=np.float64)
         values -= 0.5 * np.asarray(X.power(2).sum(axis=1)).reshape(-1, 1)
         values -= 0.5 * np.asarray(Y.power(2).sum(axis=1)).reshape(1, -1)
         return np.minimum(values, 0.0, out=values)
     d = X.shape[1]
-    centre = Y.mean(axis=0, dtype=np.float64)
+    centre = np.median(Y[:: max(1, len(Y) // 32)], axis=0).astype(np.float64)  # one far row does not move it
     left, right = np.empty((len(X), d + 2)), np.empty((len(Y), d + 2))
     for side, rows in ((left, X), (right, Y)):
         np.subtract(rows, centre, out=side[:, :d])
@@ -98,24 +81,30 @@ def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
         left[:, d] = -0.5 * np.einsum("ij,ij->i", left[:, :d], left[:, :d])
         right[:, d + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :d], right[:, :d])
         left[:, d + 1] = right[:, d] = 1.0
-        if np.isfinite(left[:, d]).all() and np.isfinite(right[:, d + 1]).all():
+        if left[:, d].min() > -FAR and right[:, d + 1].min() > -FAR:
             values = left @ right.T
-        else:  # squares overflow: differences first, an overflow is then an infinite distance
+        else:  # squares would cancel or overflow: differences first, an overflow is then an infinite distance
             values = -0.5 * cdist(X / width, Y / width, "sqeuclidean")
+    return np.minimum(_no_overflow(values), 0.0, out=values)
+
+
+def _no_overflow(values: Array) -> Array:
     if np.isnan(values).any():
         raise ValueError("rows divided by length_scale overflow float64: scale the columns first")
-    return np.minimum(values, 0.0, out=values)
+    return values
 
 
 def _distances(X: Rows, Y: Rows, width: Array, metric: str) -> Array:
     """Return the distances of scaled rows, from differences: exact for rows that nearly coincide."""
-    X, Y = _scaled(X, width), _scaled(Y, width)
+    X, Y = scaled(X, width), scaled(Y, width)
     if sp.issparse(X) or sp.issparse(Y):
         from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
         far = manhattan_distances if metric == "cityblock" else euclidean_distances
         return np.asarray(far(sp.csr_matrix(X), sp.csr_matrix(Y)), dtype=np.float64)
-    return np.asarray(cdist(X, Y, metric), dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(cdist(X, Y, metric), dtype=np.float64)
+    return _no_overflow(values)
 
 
 class RBF(_Radial):
@@ -143,7 +132,7 @@ class RBF(_Radial):
     """
 
     def _block(self, X: Rows, Y: Rows) -> Array:
-        values = _half_squared_distances(X, Y, _width(self, X.shape[1]))
+        values = _half_squared_distances(X, Y, checked_width(self, X.shape[1]))
         return np.exp(values, out=values)
 
 
@@ -168,7 +157,7 @@ class Laplacian(_Radial):
     _metric = "cityblock"
 
     def _block(self, X: Rows, Y: Rows) -> Array:
-        values = _distances(X, Y, _width(self, X.shape[1]), "cityblock")
+        values = _distances(X, Y, checked_width(self, X.shape[1]), "cityblock")
         np.negative(values, out=values)
         return np.exp(values, out=values)
 
@@ -198,7 +187,7 @@ class Matern(_Radial):
         self.nu = nu
 
     def _block(self, X: Rows, Y: Rows) -> Array:
-        width = _width(self, X.shape[1])
+        width = checked_width(self, X.shape[1])
         if self.nu == 0.5:  # not smooth at r = 0: an error of 1e-8 in r would be one in the value
             values = _distances(X, Y, width, "euclidean")
             np.negative(values, out=values)

@@ -52,10 +52,12 @@ _CODE: Any = object()
 
 
 def _value_to_data(value: Any) -> Any:
+    if isinstance(value, np.number):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"number": repr(value)}
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if isinstance(value, np.number):
-        return value.item()
     if isinstance(value, np.ndarray):
         return {"array": value.tolist()}
     if isinstance(value, list):
@@ -94,6 +96,8 @@ def _value_from_data(value: Any, depth: int) -> Any:
             return np.asarray(value["array"], dtype=np.float64)
         if set(value) == {"tuple"} and isinstance(value["tuple"], list):
             return tuple(_value_from_data(item, depth + 1) for item in value["tuple"])
+        if set(value) == {"number"} and value["number"] in ("inf", "-inf"):
+            return float(value["number"])
         if set(value) == {"kernel"}:
             return kernel_from_data(value["kernel"], depth + 1)
         raise ValueError("the kernel's parameters are damaged")

@@ -79,7 +79,7 @@ def test_expected_survivors_is_mean_and_variance(rng):
 
 @pytest.mark.parametrize("copies", [1, 6])
 def test_sampling_by_exact_scores_has_mean_weight_one_and_the_promised_size(copies, clusters):
-    """Mean weight over 2000 fits within 5 standard errors (known) for each of 40 rows: family-wise 80·3e-7 < 1e-3."""
+    """Mean weight over 2000 fits within 5 standard errors (known) for each of 40 rows: family-wise 5e-5."""
     X, runs = clusters[:40], 2000
     p = keep_probability(dense_scores(gram(RBF(1.0), X), 1.0), 3.0, copies)
     weights = np.zeros((runs, 40))

@@ -72,7 +72,9 @@ def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
         values -= 0.5 * np.asarray(Y.power(2).sum(axis=1)).reshape(1, -1)
         return np.minimum(values, 0.0, out=values)
     d = X.shape[1]
-    centre = np.median(Y[:: max(1, len(Y) // 32)], axis=0).astype(np.float64)  # one far row does not move it
+    centre = Y[len(Y) // 2].astype(
+        np.float64
+    )  # any row near the others will do; if it is not, the rows are found to be far
     left, right = np.empty((len(X), d + 2)), np.empty((len(Y), d + 2))
     for side, rows in ((left, X), (right, Y)):
         np.subtract(rows, centre, out=side[:, :d])
@@ -84,8 +86,8 @@ def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
         if left[:, d].min() > -FAR and right[:, d + 1].min() > -FAR:
             values = left @ right.T
         else:  # squares would cancel or overflow: differences first, an overflow is then an infinite distance
-            values = -0.5 * cdist(X / width, Y / width, "sqeuclidean")
-    return np.minimum(_no_overflow(values), 0.0, out=values)
+            values = _no_overflow(-0.5 * cdist(X / width, Y / width, "sqeuclidean"))
+    return np.minimum(values, 0.0, out=values)
 
 
 def _no_overflow(values: Array) -> Array:

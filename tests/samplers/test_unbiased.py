@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from squeak import Dictionary, Kors, Squeak, merge
+from squeak.core import screening as screening_room
 from squeak.kernels import RBF
 from squeak.samplers import shrink as shrink_room
 from squeak.samplers import squeak as squeak_room
@@ -35,8 +36,9 @@ def X():
 
 @pytest.fixture(autouse=True)
 def small_shrinks(monkeypatch):
-    """Shrink from 8 atoms on, so that 28 rows pass several levels."""
+    """Shrink from 8 atoms on and screen in stages from 2 on, so that 28 rows pass several of both."""
     monkeypatch.setattr(squeak_room, "SMALLEST", 8)
+    monkeypatch.setattr(screening_room, "FIRST_STAGE", 2)
 
 
 def mean_weights(make, X, runs=RUNS):

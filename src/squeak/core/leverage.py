@@ -69,14 +69,11 @@ class WeightedFactor:
         """
         with engine.single_blas():
             K = gram(kernel, atoms) if values is None else values
-            root = np.sqrt(weights)
-            A = root[:, None] * K * root
-            A[np.diag_indices_from(A)] += ridge
             try:
-                inverse, order = pivoted_inverse_factor(A)
+                inverse, order = pivoted_inverse_factor(weighted_gram(K, weights, ridge))
             except NotPositiveDefiniteError:
                 raise _explain(repr(kernel), K, ridge) from None
-            inverse *= root[order]
+            inverse *= np.sqrt(weights[order])
         return cls(kernel, take(atoms, order), weights[order], ridge, GrowingCholesky(inverse)), order
 
     @classmethod
@@ -126,6 +123,14 @@ class WeightedFactor:
     def effective_dimension(self) -> float:
         """Return Tr W(W + ridge·I)⁻¹ with W = S K_II S: Σ w·score, the dictionary's estimate of d_eff."""
         return float(self.weights @ self.atom_scores())
+
+
+def weighted_gram(K: Array, weights: Array, ridge: float = 0.0) -> Array:
+    """Return S K S + ridge·I with S = diag(√w)."""
+    root = np.sqrt(weights)
+    A = root[:, None] * K * root
+    A[np.diag_indices_from(A)] += ridge
+    return np.asarray(A)
 
 
 def positive_residuals(left: Array, diag: Array, scorer: WeightedFactor) -> Array:
@@ -182,11 +187,8 @@ def dictionary_scores(K: Array, weights: Array, ridge: float, shrink: float = 1.
 
     One Cholesky factor, O(m³): for atoms that are in no factor yet, and for trying out a ridge.
     """
-    root = np.sqrt(weights)
-    A = root[:, None] * K * root
-    A[np.diag_indices_from(A)] += ridge
     try:
-        factor = GrowingCholesky(inverse_factor(A))
+        factor = GrowingCholesky(inverse_factor(weighted_gram(K, weights, ridge)))
     except NotPositiveDefiniteError:
         raise _explain("the kernel", K, ridge) from None
     return shrink * _above_floor(1.0 - ridge * factor.diagonal_of_inverse(), K.diagonal(), weights, ridge)
@@ -213,8 +215,7 @@ def scores_at(eigenvalues: Array, squares: Array, weights: Array, ridge: float, 
 
 def weighted_spectrum(K: Array, weights: Array) -> tuple[Array, Array]:
     """Return the eigenvalues and the squared eigenvectors of S K S, S = diag(√w), ascending."""
-    root = np.sqrt(weights)
-    eigenvalues, vectors = eigh(root[:, None] * K * root, overwrite_a=True, check_finite=False)
+    eigenvalues, vectors = eigh(weighted_gram(K, weights), overwrite_a=True, check_finite=False)
     return eigenvalues, np.square(vectors, out=vectors)
 
 

@@ -19,6 +19,7 @@ from scipy.linalg import eigh
 from squeak.core import engine
 from squeak.core.cholesky import pivoted_inverse_factor
 from squeak.core.kernels import block, gram
+from squeak.core.leverage import weighted_gram
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 
@@ -59,11 +60,9 @@ def _weighted_gram(kernel: Any, atoms: Rows, weights: Array | None, ridge: float
     """Return S K_II S + ridge·I and the diagonal of S; S is the identity for plain features."""
     if ridge < 0:
         raise ValueError(f"ridge must not be negative; it is {ridge!r}")
-    plain = weights is None or ridge == 0
-    root = np.ones(n_rows(atoms)) if plain or weights is None else np.sqrt(weights)
-    K = root[:, None] * gram(kernel, atoms) * root
-    K[np.diag_indices_from(K)] += ridge
-    return K, root
+    if weights is None or ridge == 0:
+        weights = np.ones(n_rows(atoms))
+    return weighted_gram(gram(kernel, atoms), weights, ridge), np.sqrt(weights)
 
 
 class EigenFeatures(_Features):

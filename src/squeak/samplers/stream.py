@@ -172,8 +172,7 @@ class StreamSampler(ScoreSampler):
         history = [] if first else self.history_
         if shrunk or not history or state.size > 1.1 * history[-1]["atoms"]:
             entry = self._facts(state)
-            if state.n_seen >= EARLY_GUARD_ROWS and 2 * entry["effective_dimension"] > state.n_seen:
-                raise self._unlike(state)
+            self._guard_early(state, entry["effective_dimension"])
             history = [*history, entry]
         self.__dict__.pop("_reading", None)
         self._state, self.history_ = state, history
@@ -189,7 +188,13 @@ class StreamSampler(ScoreSampler):
 
     def _guard(self, state: State) -> None:
         """Stop where rows hardly resemble each other, before the dictionary eats the memory."""
-        if state.n_seen >= GUARD_ROWS and 2 * state.size > state.n_seen:
+        if state.plan.max_atoms is None and state.n_seen >= GUARD_ROWS and 2 * state.size > state.n_seen:
+            raise self._unlike(state)
+
+    def _guard_early(self, state: State, effective_dimension: float) -> None:
+        """Stop sooner where the kernel matrix is nearly diagonal; a limit or a growing ridge may yet cure it."""
+        cured = state.plan.max_atoms is not None or state.plan.schedule is not None
+        if not cured and state.n_seen >= EARLY_GUARD_ROWS and effective_dimension > 0.95 * state.n_seen:
             raise self._unlike(state)
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +15,20 @@ from squeak.core import storage
 from squeak.core.kernels import gram
 from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.leverage import WeightedFactor, check_ridge, weighted_spectrum
-from squeak.core.rows import check_rows, copy_rows, n_rows, same_rows, width_of
+from squeak.core.rows import (
+    check_rows,
+    copy_rows,
+    n_rows,
+    rows_from_arrays,
+    rows_to_arrays,
+    same_rows,
+    width_of,
+)
+from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Array, IntArray, Rows
 
 
+@storage.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Dictionary:
     """Atoms with weights, an immutable value: Σ w_i φ_i φ_iᵀ over the atoms estimates Σ φ_i φ_iᵀ over all rows.
@@ -50,6 +60,8 @@ class Dictionary:
         The papers' ε when scores carry their factor 1 − ε, else 0.
     calibrated : bool
         Whether weights estimate sums over the data. False for landmarks chosen in other ways.
+    preprocessing : Preprocessing, optional
+        What turned the user's columns into the rows that the kernel sees; methods that take rows apply it.
 
     Notes
     -----
@@ -70,6 +82,8 @@ class Dictionary:
     13.5
     """
 
+    kind: ClassVar[str] = "dictionary"
+
     kernel: Any
     atoms: Rows
     indices: IntArray
@@ -83,6 +97,7 @@ class Dictionary:
     source_numbers: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     eps: float = 0.0
     calibrated: bool = True
+    preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
         m = n_rows(self.atoms)
@@ -160,6 +175,23 @@ class Dictionary:
         self._needs_weights("leverage scores")
         return WeightedFactor.build(self.kernel, self.atoms, self.weights, self.ridge)[0]
 
+    def check_rows(self, X: Any) -> Rows:
+        """Return ``X`` as the rows that the kernel takes: preprocessed where the dictionary says how, and checked.
+
+        A dictionary with a ``preprocessing`` takes rows as the user has them (a table, or an array of the same
+        columns); a row source that was made with the same preprocessing gives its rows as they are.
+        """
+        if isinstance(X, RowSource):
+            if X.preprocessing != self.preprocessing:
+                raise ValueError(
+                    "these rows were preprocessed in another way than the dictionary's: "
+                    "make them with squeak.rows(..., preprocessing=dictionary.preprocessing)"
+                )
+            X = X.collect()[0]
+        elif self.preprocessing is not None:
+            X = self.preprocessing.encode(X)
+        return check_rows(X, self.kernel, width=width_of(self.atoms))
+
     def leverage_scores(self, X: Rows, parts: int = 1) -> Array:
         """Return the estimated ridge leverage score of rows that the dictionary stands for.
 
@@ -177,7 +209,7 @@ class Dictionary:
         ----------
         Thesis, equations 3.2, 3.3 and 3.5; spec 3.
         """
-        X = check_rows(X, self.kernel, width=width_of(self.atoms))
+        X = self.check_rows(X)
         if parts < 1:
             raise ValueError(f"parts must be at least 1; it is {parts}")
         scorer = self.factor
@@ -213,7 +245,7 @@ class Dictionary:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dictionary):
             return NotImplemented
-        plain = ("kernel", "copies", "oversampling", "ridge", "n_seen", "sources", "eps", "calibrated")
+        plain = ("kernel", "copies", "oversampling", "ridge", "n_seen", "sources", "eps", "calibrated", "preprocessing")
         arrays = ("indices", "probabilities", "counts", "source_numbers")
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
@@ -235,25 +267,7 @@ class Dictionary:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the dictionary to a ``.sqk`` file; data only, replaced whole or not at all."""
-        arrays: dict[str, Any] = {
-            "indices": self.indices,
-            "probabilities": self.probabilities,
-            "counts": self.counts,
-            "source_numbers": self.source_numbers,
-        }
-        arrays.update(_atoms_to_arrays(self.atoms))
-        content = {
-            "kernel": kernel_to_data(self.kernel),
-            "kernel_repr": repr(self.kernel),
-            "copies": self.copies,
-            "oversampling": self.oversampling,
-            "ridge": self.ridge,
-            "n_seen": self.n_seen,
-            "sources": [list(source) for source in self.sources],
-            "eps": self.eps,
-            "calibrated": self.calibrated,
-        }
-        storage.write(path, "dictionary", arrays, content)
+        storage.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Dictionary:
@@ -261,72 +275,67 @@ class Dictionary:
 
         A damaged, cut or hostile file gives a :class:`~squeak.core.storage.StorageError`.
         """
-        arrays, content = storage.read(path, "dictionary")
-        if content.get("kernel") is None and kernel is None:
-            raise ValueError(
-                f"{os.fspath(path)}: its kernel {content.get('kernel_repr')} is code and is not stored; "
-                "pass it: Dictionary.load(path, kernel=...)"
-            )
-        try:
-            stored = None if content["kernel"] is None else kernel_from_data(content["kernel"])
-        except (KeyError, ValueError) as error:
-            raise storage.StorageError(f"{os.fspath(path)}: its content is damaged: {error}") from None
-        if stored is not None and kernel is not None and stored != kernel:
-            raise ValueError(f"{os.fspath(path)}: it was learned with {stored!r}, not with {kernel!r}")
-        try:
-            return cls(
-                kernel=kernel if stored is None else stored,
-                atoms=_atoms_from_arrays(arrays),
-                indices=arrays["indices"],
-                probabilities=arrays["probabilities"],
-                counts=arrays["counts"],
-                copies=int(content["copies"]),
-                oversampling=None if content["oversampling"] is None else float(content["oversampling"]),
-                ridge=float(content["ridge"]),
-                n_seen=int(content["n_seen"]),
-                sources=tuple((str(name), int(size)) for name, size in content["sources"]),
-                source_numbers=arrays["source_numbers"],
-                eps=float(content["eps"]),
-                calibrated=content["calibrated"],
-            )
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            raise storage.StorageError(f"{os.fspath(path)}: its content is damaged: {error}") from None
+        dictionary: Dictionary = storage.load(path, kernel=kernel, kind=cls.kind)
+        return dictionary
 
-
-def _atoms_to_arrays(atoms: Rows) -> dict[str, Any]:
-    if isinstance(atoms, list):
-        if not all(isinstance(item, str) for item in atoms):
-            raise TypeError("only atoms that are rows of numbers or text can be saved; these are objects")
-        encoded = [item.encode() for item in atoms]
-        return {
-            "text": np.frombuffer(b"".join(encoded), dtype=np.uint8),
-            "text_ends": np.cumsum([len(item) for item in encoded]).astype(np.int64),
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data, for a file."""
+        arrays: dict[str, Any] = {
+            "indices": self.indices,
+            "probabilities": self.probabilities,
+            "counts": self.counts,
+            "source_numbers": self.source_numbers,
         }
-    if sp.issparse(atoms):
-        return {
-            "csr_data": atoms.data,
-            "csr_indices": atoms.indices.astype(np.int64),
-            "csr_indptr": atoms.indptr.astype(np.int64),
-            "csr_shape": np.array(atoms.shape, dtype=np.int64),
+        arrays.update(rows_to_arrays(self.atoms))
+        content = {
+            **stored_kernel(self.kernel),
+            "copies": self.copies,
+            "oversampling": self.oversampling,
+            "ridge": self.ridge,
+            "n_seen": self.n_seen,
+            "sources": [list(source) for source in self.sources],
+            "eps": self.eps,
+            "calibrated": self.calibrated,
+            "preprocessing": None if self.preprocessing is None else self.preprocessing.to_data(),
         }
-    return {"atoms": atoms}
+        return arrays, content
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Dictionary:
+        """Return the dictionary that :meth:`to_parts` took apart."""
+        preprocessing = content.get("preprocessing")  # version 1 had none
+        return cls(
+            kernel=restored_kernel(content, kernel),
+            atoms=rows_from_arrays(arrays),
+            indices=arrays["indices"],
+            probabilities=arrays["probabilities"],
+            counts=arrays["counts"],
+            copies=int(content["copies"]),
+            oversampling=None if content["oversampling"] is None else float(content["oversampling"]),
+            ridge=float(content["ridge"]),
+            n_seen=int(content["n_seen"]),
+            sources=tuple((str(name), int(size)) for name, size in content["sources"]),
+            source_numbers=arrays["source_numbers"],
+            eps=float(content["eps"]),
+            calibrated=content["calibrated"],
+            preprocessing=None if preprocessing is None else Preprocessing.from_data(preprocessing),
+        )
 
 
-def _atoms_from_arrays(arrays: dict[str, Any]) -> Rows:
-    if "text" in arrays:
-        data, ends = arrays["text"].tobytes(), arrays["text_ends"].tolist()
-        return [data[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)]
-    if "csr_data" in arrays:
-        rows, columns = (int(size) for size in arrays["csr_shape"])
-        parts = (arrays["csr_data"], arrays["csr_indices"], arrays["csr_indptr"])
-        if rows != arrays["csr_indptr"].size - 1:
-            raise ValueError("the sparse atoms' shape does not fit")
-        matrix = sp.csr_array(parts, shape=(rows, columns))
-        matrix.check_format(full_check=True)
-        if not np.isfinite(matrix.data).all():
-            raise ValueError("the atoms are not a table of finite numbers")
-        return matrix
-    atoms = arrays["atoms"]
-    if atoms.ndim != 2 or atoms.dtype.kind != "f" or not np.isfinite(atoms).all():
-        raise ValueError("the atoms are not a table of finite numbers")
-    return atoms
+def stored_kernel(kernel: Any) -> dict[str, Any]:
+    """Return the kernel for a file: its data, or None where it is code, and its words."""
+    return {"kernel": kernel_to_data(kernel), "kernel_repr": repr(kernel)}
+
+
+def restored_kernel(content: dict[str, Any], given: Any) -> Any:
+    """Return the kernel from a file, or the one given where the file's was code."""
+    if content["kernel"] is None:
+        if given is None:
+            raise storage.NotStoredError(
+                f"its kernel {content.get('kernel_repr')} is code and is not stored; pass it: kernel=..."
+            )
+        return given
+    stored = kernel_from_data(content["kernel"])
+    if given is not None and stored != given:
+        raise storage.NotStoredError(f"it was learned with {stored!r}, not with {given!r}")
+    return stored

@@ -112,3 +112,19 @@ def map_ordered(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
             for future in futures:
                 future.cancel()
             raise
+
+
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield the items in order while the next one is made on a thread of its own; errors come where they belong."""
+    maker = ThreadPoolExecutor(1, thread_name_prefix="squeak-ahead")
+    end = object()
+    try:
+        upcoming = maker.submit(next, items, end)
+        while (item := upcoming.result()) is not end:
+            upcoming = maker.submit(next, items, end)
+            yield item  # type: ignore[misc]
+    finally:
+        maker.shutdown(wait=True, cancel_futures=True)
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()

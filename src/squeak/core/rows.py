@@ -191,3 +191,44 @@ def label_of(rows: Rows) -> str:
     else:
         digest.update(np.ascontiguousarray(head, dtype=np.float64).tobytes())
     return f"rows-{digest.hexdigest()}"
+
+
+def rows_to_arrays(atoms: Rows, prefix: str = "") -> dict[str, Any]:
+    """Return rows as plain arrays for a file; every name begins with ``prefix``."""
+    if isinstance(atoms, list):
+        if not all(isinstance(item, str) for item in atoms):
+            raise TypeError("only atoms that are rows of numbers or text can be saved; these are objects")
+        encoded = [item.encode() for item in atoms]
+        return {
+            f"{prefix}text": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+            f"{prefix}text_ends": np.cumsum([len(item) for item in encoded]).astype(np.int64),
+        }
+    if sp.issparse(atoms):
+        return {
+            f"{prefix}csr_data": atoms.data,
+            f"{prefix}csr_indices": atoms.indices.astype(np.int64),
+            f"{prefix}csr_indptr": atoms.indptr.astype(np.int64),
+            f"{prefix}csr_shape": np.array(atoms.shape, dtype=np.int64),
+        }
+    return {f"{prefix}atoms": atoms}
+
+
+def rows_from_arrays(arrays: dict[str, Any], prefix: str = "") -> Rows:
+    """Return the rows that :func:`rows_to_arrays` took apart."""
+    if f"{prefix}text" in arrays:
+        data, ends = arrays[f"{prefix}text"].tobytes(), arrays[f"{prefix}text_ends"].tolist()
+        return [data[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    if f"{prefix}csr_data" in arrays:
+        rows, columns = (int(size) for size in arrays[f"{prefix}csr_shape"])
+        parts = (arrays[f"{prefix}csr_data"], arrays[f"{prefix}csr_indices"], arrays[f"{prefix}csr_indptr"])
+        if rows != arrays[f"{prefix}csr_indptr"].size - 1:
+            raise ValueError("the sparse atoms' shape does not fit")
+        matrix = sp.csr_array(parts, shape=(rows, columns))
+        matrix.check_format(full_check=True)
+        if not np.isfinite(matrix.data).all():
+            raise ValueError("the atoms are not a table of finite numbers")
+        return matrix
+    atoms = arrays[f"{prefix}atoms"]
+    if atoms.ndim != 2 or atoms.dtype.kind != "f" or not np.isfinite(atoms).all():
+        raise ValueError("the atoms are not a table of finite numbers")
+    return atoms

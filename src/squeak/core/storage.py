@@ -2,7 +2,10 @@
 
 ``meta.json`` names the kind of object, the format's version, the versions of the libraries that wrote it, and
 the size and SHA-256 of every array. A reader checks all of that against the file before it allocates an
-array, and hands the plain arrays to the kind's own reader. A file is written whole or not at all.
+array, and hands the plain arrays to the kind's own reader, taken from a fixed list. A file is written whole
+or not at all.
+
+Reading allocates at most :data:`META_COST` and four times the size of the file, whatever the file says.
 """
 
 from __future__ import annotations
@@ -12,28 +15,136 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import re
+import secrets
+import struct
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from squeak._version import __version__
 
-VERSION = 1
+VERSION = 2
+"""Version 2 added preprocessing and checkpoints; files of version 1 are read as they are."""
+
 META = "meta.json"
-META_LIMIT = 16 * 2**20
+META_LIMIT = 4 * 2**20
+META_COST = 128 * 2**20
+"""What the largest meta.json may cost once it is parsed: 30 times its size."""
+
 MEMBER_LIMIT = 64
+LARGEST_FILE = 2**32 - 2**20
+"""Beyond this a zip needs fields that we neither write nor read."""
+
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "|u1", "|b1")
+_HEADER = re.compile(
+    rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((|\d{1,18},|\d{1,18}(?:, \d{1,18}){1,3})\), \} *\n"
+)
 
 
 class StorageError(ValueError):
     """The file cannot be read as a squeak object: it is damaged, cut short, hostile or of a newer format."""
 
 
+class NotStoredError(ValueError):
+    """The file is whole, but a part of the object is code and must be given anew."""
+
+
+class Storable(Protocol):
+    """An object that can be written as arrays and JSON data, and made from them."""
+
+    kind: str
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the object's arrays and the rest as JSON data."""
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
+        """Return the object; anything unexpected may raise."""
+
+
+KINDS: dict[str, type[Storable]] = {}
+"""Every kind of object that a file may hold."""
+
+
+def register(cls: Any) -> Any:
+    """Add a class to the kinds that files may hold; used as a decorator."""
+    KINDS[cls.kind] = cls
+    return cls
+
+
+def save(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Write an object to a ``.sqk`` file; data only, replaced whole or not at all.
+
+    Parameters
+    ----------
+    obj : Dictionary, Preprocessing, or a Squeak or Kors that has read rows
+    path : path
+        The folder must exist; an older file of that name is replaced once the new one is safely on disk.
+
+    Examples
+    --------
+    >>> import numpy as np, squeak, tempfile
+    >>> s = squeak.Squeak(ridge=1.0, random_state=0).fit(np.random.default_rng(0).random((500, 2)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     squeak.save(s, folder + "/stream.sqk")
+    ...     again = squeak.load(folder + "/stream.sqk")
+    >>> again.dictionary_ == s.dictionary_
+    True
+    """
+    if KINDS.get(getattr(obj, "kind", "")) is None or isinstance(obj, type):
+        hint = ": save its dictionary_" if hasattr(obj, "dictionary_") else ""
+        raise TypeError(f"a {type(obj).__name__} cannot be saved{hint}; {', '.join(sorted(KINDS))} can")
+    arrays, content = obj.to_parts()
+    write(path, obj.kind, arrays, content)
+
+
+def load(path: str | os.PathLike[str], kernel: Any = None, kind: str | None = None) -> Any:
+    """Read any object that :func:`save` wrote.
+
+    Parameters
+    ----------
+    path : path
+    kernel : kernel, optional
+        Needed for an object that was learned with a kernel that is code.
+    kind : str, optional
+        Refuse any other kind.
+
+    Raises
+    ------
+    StorageError
+        The file is damaged, cut short, hostile, or of a newer squeak. It is never run and never trusted: at most
+        128 MiB and four times its size are allocated.
+
+    Examples
+    --------
+    >>> import numpy as np, squeak, tempfile
+    >>> d = squeak.Squeak(ridge=1.0, random_state=0).fit(np.random.default_rng(0).random((500, 2))).dictionary_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     squeak.save(d, folder + "/d.sqk")
+    ...     squeak.load(folder + "/d.sqk") == d
+    True
+    """
+    where = os.fspath(path)
+    found, arrays, content = read(path, kind)
+    if found not in KINDS:
+        raise StorageError(f"{where}: it holds a {found!r}, which this squeak does not know")
+    try:
+        return KINDS[found].from_parts(arrays, content, kernel=kernel)
+    except NotStoredError as error:
+        raise NotStoredError(f"{where}: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
+        raise StorageError(f"{where}: its content is damaged: {_one_line(error)}") from None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
 def write(path: str | os.PathLike[str], kind: str, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-    """Write one object; the file at ``path`` is replaced only once the new one is safely on disk."""
+    """Write one object's parts; the file at ``path`` is replaced only once the new one is safely on disk."""
     members = {f"{name}.npy": _npy_bytes(array) for name, array in arrays.items()}
     meta = {
         "format": "squeak",
@@ -45,29 +156,43 @@ def write(path: str | os.PathLike[str], kind: str, arrays: dict[str, Any], conte
         },
         "content": content,
     }
+    text = json.dumps(meta, indent=1, allow_nan=False)
+    if len(text) > META_LIMIT:
+        raise ValueError(f"the object's description is too large for a file: {len(text):,} bytes")
+    if sum(map(len, members.values())) > LARGEST_FILE:
+        raise ValueError("the object is too large for a file: its arrays exceed 4 GB")
+    with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_entry(META), text)
+        for name, data in members.items():
+            archive.writestr(_entry(name), data)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Any:
+    """Open a new file beside ``path`` that takes its place at the end, durably; on an error nothing changes."""
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(_entry(META), json.dumps(meta, indent=1, allow_nan=False))
-                for name, data in members.items():
-                    archive.writestr(_entry(name), data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
         _sync_folder(target.parent)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove the half-written files that a killed process left beside ``path``."""
+    target = Path(path)
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{12}}\.tmp")
+    for entry in target.parent.iterdir():
+        if pattern.fullmatch(entry.name):
+            entry.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -90,25 +215,49 @@ def _npy_bytes(array: Any) -> bytes:
     return stream.getvalue()
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arrays and the content of one object, or raise a :class:`StorageError` that says why."""
+def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the kind, the arrays and the content of one object, or a :class:`StorageError` that says why not."""
     where = os.fspath(path)
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _read_archive(archive, os.path.getsize(path), kind)
+        with open(path, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            _check_directory(stream, size)
+            with zipfile.ZipFile(stream) as archive:
+                return _read_archive(archive, size, kind)
     except StorageError as error:
         raise StorageError(f"{where}: {error}") from None
-    except OSError:
-        raise
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, KeyError, EOFError) as error:
-        raise StorageError(f"{where} is not a whole squeak file: {error}") from None
+    except OSError as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise StorageError(f"{where} is not a whole squeak file: {_one_line(error)}") from None
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, LookupError, EOFError, struct.error) as error:
+        raise StorageError(f"{where} is not a whole squeak file: {_one_line(error)}") from None
     except (RecursionError, NotImplementedError, RuntimeError, MemoryError, OverflowError) as error:
         raise StorageError(f"{where} is not a squeak file: {type(error).__name__}") from None
 
 
-def _read_archive(archive: zipfile.ZipFile, size: int, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _check_directory(stream: BinaryIO, size: int) -> None:
+    """Refuse a zip whose list of members is not as small as ours, before anything parses it."""
+    if size > LARGEST_FILE + META_LIMIT:
+        raise StorageError("it is larger than any squeak file")
+    tail = 42
+    stream.seek(max(0, size - tail))
+    end = stream.read(tail)
+    stream.seek(0)
+    if len(end) < 22 or end[-22:-18] != b"PK\x05\x06":
+        raise zipfile.BadZipFile("its end is missing")
+    _, disk, first_disk, here, entries, length, offset, comment = struct.unpack("<4s4H2LH", end[-22:])
+    if end[:4] == b"PK\x06\x07" or disk or first_disk or comment or here != entries:
+        raise StorageError("it is a zip of a form that squeak does not write")
+    if not 1 <= entries <= MEMBER_LIMIT or length > MEMBER_LIMIT * 512 or offset + length != size - 22:
+        raise StorageError("its list of members is not that of a squeak file")
+
+
+def _read_archive(
+    archive: zipfile.ZipFile, size: int, kind: str | None
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
     entries = {entry.filename: entry for entry in archive.infolist()}
-    if len(entries) != len(archive.infolist()) or len(entries) > MEMBER_LIMIT or META not in entries:
+    if len(entries) != len(archive.infolist()) or META not in entries:
         raise StorageError("its list of members is not that of a squeak file")
     for entry in entries.values():
         if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
@@ -118,12 +267,12 @@ def _read_archive(archive: zipfile.ZipFile, size: int, kind: str) -> tuple[dict[
     meta = json.loads(archive.read(META))
     if not isinstance(meta, dict) or meta.get("format") != "squeak":
         raise StorageError("it is not a squeak file")
-    if not isinstance(meta.get("version"), int) or not 1 <= meta["version"] <= VERSION:
-        raise StorageError(
-            f"it has format version {meta.get('version')!r}; this squeak reads up to {VERSION}: update squeak"
-        )
-    if meta.get("kind") != kind:
-        raise StorageError(f"it holds a {meta.get('kind')!r}, not a {kind!r}")
+    version = meta.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise StorageError(f"it has format version {version!r}; this squeak reads up to {VERSION}: update squeak")
+    found = meta.get("kind")
+    if not isinstance(found, str) or (kind is not None and found != kind):
+        raise StorageError(f"it holds a {found!r}, not a {kind!r}")
     listed, content = meta.get("members"), meta.get("content")
     if not isinstance(listed, dict) or not isinstance(content, dict) or set(listed) != set(entries) - {META}:
         raise StorageError("its members are not the ones it lists")
@@ -135,21 +284,25 @@ def _read_archive(archive: zipfile.ZipFile, size: int, kind: str) -> tuple[dict[
         if hashlib.sha256(data).hexdigest() != facts.get("sha256"):
             raise StorageError(f"member {name!r} was altered")
         arrays[name.removesuffix(".npy")] = _npy_array(name, data)
-    return arrays, content
+    return found, arrays, content
 
 
 def _npy_array(name: str, data: bytes) -> Any:
-    """Return the array in ``data``; its header must agree with the bytes that are there."""
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise StorageError(f"member {name!r} has another npy version than 1.0")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    if dtype.str not in DTYPES or fortran:
-        raise StorageError(f"member {name!r} holds {dtype}, which no squeak object has")
-    start = stream.tell()
+    """Return the array in ``data``; its header must agree with the bytes that are there.
+
+    The header is read by a pattern, not by numpy's parser, which would compile it.
+    """
+    if data[:8] != b"\x93NUMPY\x01\x00" or len(data) < 10:
+        raise StorageError(f"member {name!r} is not an npy array of version 1.0")
+    start = 10 + int.from_bytes(data[8:10], "little")
+    header = _HEADER.fullmatch(data, 10, start)
+    if header is None or header[1].decode() not in DTYPES:
+        raise StorageError(f"member {name!r} holds an array that no squeak object has")
+    dtype = np.dtype(header[1].decode())
+    shape = tuple(int(length) for length in header[2].decode().split(",") if length)
     count = 1
     for length in shape:
-        count *= int(length)
-    if any(length < 0 for length in shape) or count * dtype.itemsize != len(data) - start:
+        count *= length
+    if count * dtype.itemsize != len(data) - start:
         raise StorageError(f"member {name!r} says shape {shape}, its bytes do not")
     return np.frombuffer(data, dtype=dtype, offset=start).reshape(shape)

@@ -1,0 +1,253 @@
+"""One column of a table as numbers: how it is encoded, and how an atom's numbers are read back.
+
+A column's encoding is fixed once and then applied to every block, also when a model predicts. Missing values become
+NaN, whatever the column; what happens to them is decided for the whole row, elsewhere.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from squeak.core.types import Array
+
+OTHER = "(other)"
+"""The name of the place for categories that were not there when the encoding was learned."""
+
+SECONDS_A_DAY = 86_400
+
+
+class ColumnError(ValueError):
+    """A column does not hold what it should; the message names the column, the caller adds the file."""
+
+
+def kind_of(arrow_type: Any) -> str:
+    """Return what an Arrow type is to us: number, text, date, time, duration, empty or other."""
+    import pyarrow.types as at
+
+    if at.is_dictionary(arrow_type):
+        return kind_of(arrow_type.value_type)
+    if at.is_integer(arrow_type) or at.is_floating(arrow_type) or at.is_decimal(arrow_type):
+        return "number"
+    if at.is_boolean(arrow_type):
+        return "number"
+    if at.is_string(arrow_type) or at.is_large_string(arrow_type) or str(arrow_type) == "string_view":
+        return "text"
+    if at.is_timestamp(arrow_type) or at.is_date(arrow_type):
+        return "date"
+    if at.is_time(arrow_type):
+        return "time"
+    if at.is_duration(arrow_type):
+        return "duration"
+    return "empty" if at.is_null(arrow_type) else "other"
+
+
+def _plain(column: Any) -> Any:
+    """Return an Arrow column in one piece and without dictionary encoding."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # an empty column stays chunked in some versions of Arrow
+        column = pa.array([], type=column.type)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def numbers(column: Any, name: str) -> Array:
+    """Return an Arrow column as floats, NaN where missing; dates in days since 1970, times in hours, durations in seconds.
+
+    float32 stays float32; all else becomes float64.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _plain(column)
+    kind = kind_of(column.type)
+    if kind == "empty":
+        return np.full(len(column), np.nan)
+    if kind == "date":
+        stamps = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
+        return numbers(stamps.cast(pa.int64()), name) / (1e6 * SECONDS_A_DAY)
+    if kind == "time":
+        return numbers(column.cast(pa.time64("us"), safe=False).cast(pa.int64()), name) / 3.6e9
+    if kind == "duration":
+        return numbers(column.cast(pa.duration("us"), safe=False).cast(pa.int64()), name) / 1e6
+    if kind != "number":
+        raise ColumnError(f"column {name!r} is {_word(kind)}, not a number")
+    if pa.types.is_boolean(column.type) or pa.types.is_float16(column.type):
+        column = pc.cast(column, pa.float32()) if pa.types.is_float16(column.type) else column.cast(pa.uint8())
+    elif pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    values = column.to_numpy(zero_copy_only=False)
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def texts(column: Any) -> Any:
+    """Return an Arrow column of categories as text, null where missing."""
+    import pyarrow as pa
+
+    column = _plain(column)
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+
+
+def _word(kind: str) -> str:
+    return {"text": "text", "other": "a nested or binary column", "empty": "empty"}.get(kind, f"a {kind}")
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number stays as it is."""
+
+    code: ClassVar[str] = "number"
+    name: str
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the numbers this column becomes."""
+        return (self.name,)
+
+    def encode(self, column: Any, out: Array) -> None:
+        """Write an Arrow column into ``out`` of shape (n, 1)."""
+        if kind_of(column.type) not in ("number", "empty"):
+            raise ColumnError(f"column {self.name!r} is {_word(kind_of(column.type))}; a number is expected")
+        out[:, 0] = numbers(column, self.name)
+
+    def decode(self, features: Array) -> list[Any]:
+        """Return the column's values from ``features`` of shape (n, 1)."""
+        return [float(value) for value in features[:, 0]]
+
+
+@dataclass(frozen=True)
+class DateColumn:
+    """A date or timestamp becomes days since 1970-01-01; a time of day, hours; a duration, seconds."""
+
+    code: ClassVar[str] = "date"
+    name: str
+    kind: str = "date"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the numbers this column becomes."""
+        return (self.name,)
+
+    def encode(self, column: Any, out: Array) -> None:
+        """Write an Arrow column into ``out`` of shape (n, 1)."""
+        if kind_of(column.type) not in (self.kind, "empty"):
+            raise ColumnError(f"column {self.name!r} is {_word(kind_of(column.type))}; a {self.kind} is expected")
+        out[:, 0] = numbers(column, self.name)
+
+    def decode(self, features: Array) -> list[Any]:
+        """Return dates as ISO text, other kinds as numbers."""
+        if self.kind != "date":
+            return [float(value) for value in features[:, 0]]
+        return [_iso(float(value)) for value in features[:, 0]]
+
+
+def _iso(days: float) -> str:
+    try:
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=round(days * SECONDS_A_DAY))
+    except OverflowError:
+        return f"{days:g} days"
+    return moment.date().isoformat() if moment.time() == datetime.time() else moment.isoformat(" ")
+
+
+@dataclass(frozen=True)
+class OneHotColumn:
+    """A category becomes a 0/1 number for each known value, and one for all others."""
+
+    code: ClassVar[str] = "onehot"
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the numbers this column becomes."""
+        return tuple(f"{self.name}={value}" for value in (*self.values, OTHER))
+
+    def encode(self, column: Any, out: Array) -> None:
+        """Write an Arrow column into ``out`` of shape (n, values + 1); a missing value is NaN throughout."""
+        codes, missing = category_codes(column, self.name, self.values)
+        out[:] = codes[:, None] == np.arange(len(self.values) + 1)
+        out[missing] = np.nan
+
+    def decode(self, features: Array) -> list[Any]:
+        """Return the category of each row."""
+        return [(*self.values, OTHER)[place] for place in features.argmax(axis=1)]
+
+
+@dataclass(frozen=True)
+class CodeColumn:
+    """A category becomes its number in the list of known values; one more number stands for all others."""
+
+    code: ClassVar[str] = "codes"
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the numbers this column becomes."""
+        return (self.name,)
+
+    def encode(self, column: Any, out: Array) -> None:
+        """Write an Arrow column into ``out`` of shape (n, 1)."""
+        codes, missing = category_codes(column, self.name, self.values)
+        out[:, 0] = codes
+        out[missing, 0] = np.nan
+
+    def decode(self, features: Array) -> list[Any]:
+        """Return the category of each row."""
+        names = (*self.values, OTHER)
+        return [names[int(np.clip(round(float(value)), 0, len(names) - 1))] for value in features[:, 0]]
+
+
+Column = NumberColumn | DateColumn | OneHotColumn | CodeColumn
+
+
+def category_column(name: str, how: str, values: tuple[str, ...]) -> Column:
+    """Return the encoding of a category: as 0/1 numbers (``"onehot"``) or as codes."""
+    return OneHotColumn(name, values) if how == "onehot" else CodeColumn(name, values)
+
+
+def category_codes(column: Any, name: str, values: tuple[str, ...]) -> tuple[Array, Array]:
+    """Return each row's place among ``values`` (their number for a value not among them), and which are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if kind_of(column.type) not in ("text", "number", "empty"):
+        raise ColumnError(f"column {name!r} is {_word(kind_of(column.type))}; a category is expected")
+    text = texts(column)
+    found = pc.index_in(text, value_set=pa.array(values, type=pa.string()))
+    codes = pc.fill_null(found, len(values)).to_numpy(zero_copy_only=False)
+    return codes, text.is_null().to_numpy(zero_copy_only=False)
+
+
+def column_to_data(column: Column) -> dict[str, Any]:
+    """Return a column's encoding as JSON data."""
+    data: dict[str, Any] = {"code": column.code, "name": column.name}
+    if isinstance(column, DateColumn):
+        data["kind"] = column.kind
+    elif not isinstance(column, NumberColumn):
+        data["values"] = list(column.values)
+    return data
+
+
+def column_from_data(data: Any) -> Column:
+    """Return the encoding that :func:`column_to_data` described; anything unexpected is a ValueError."""
+    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+        raise ValueError("the description of a column is damaged")
+    code, name = data.get("code"), data["name"]
+    if code == NumberColumn.code:
+        return NumberColumn(name)
+    if code == DateColumn.code and data.get("kind") in ("date", "time", "duration"):
+        return DateColumn(name, data["kind"])
+    values = data.get("values")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"the description of column {name!r} is damaged")
+    if code == OneHotColumn.code:
+        return OneHotColumn(name, tuple(values))
+    if code == CodeColumn.code:
+        return CodeColumn(name, tuple(values))
+    raise ValueError(f"no column encoding is known by the name {code!r}")

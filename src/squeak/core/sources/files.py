@@ -1,0 +1,354 @@
+"""Readers of files: Parquet by row groups, CSV file by file, never more than a few blocks in memory."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from squeak.core.sources.columns import kind_of
+from squeak.core.sources.pieces import Piece
+from squeak.core.sources.preprocessing import missing_column
+from squeak.core.sources.readers import check_names
+
+PARQUET = (".parquet", ".pq", ".parq")
+CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
+CSV_BYTES = 4 * 2**20
+
+
+def find_files(source: Any) -> list[Path]:
+    """Return the files that a path, a folder, a glob or a list of them stands for, in order of their names."""
+    if isinstance(source, list | tuple):
+        found = [path for one in source for path in find_files(one)]
+        twice = sorted({str(path) for path in found if found.count(path) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} is named twice")
+        return found
+    text = os.fspath(source)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        found = sorted(
+            entry
+            for entry in path.rglob("*")
+            if entry.is_file() and file_kind(entry) and not any(p.startswith((".", "_")) for p in entry.parts[-2:])
+        )
+        if not found:
+            raise FileNotFoundError(f"the folder {text} has no Parquet, CSV or npy files")
+        return found
+    if path.exists():
+        return [path]
+    if glob.has_magic(text):
+        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file())
+        if not found:
+            raise FileNotFoundError(f"no file matches {text}")
+        return found
+    raise FileNotFoundError(f"there is no file {text}")
+
+
+def file_kind(path: Path) -> str:
+    """Return parquet, csv or npy by the file's name; empty for anything else."""
+    name = path.name.lower()
+    for kind, endings in (("parquet", PARQUET), ("csv", CSV), ("npy", (".npy",))):
+        if name.endswith(endings):
+            return kind
+    return ""
+
+
+def _tell_apart(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return a short name for each file; with its folder where two have the same."""
+    names = [path.name for path in paths]
+    return {path: path.name if names.count(path.name) == 1 else str(Path(*path.parts[-2:])) for path in paths}
+
+
+def _compare_kinds(kinds: dict[str, str], first: dict[str, str], place: str, first_place: str) -> None:
+    """Refuse a file whose columns are not those of the first."""
+    for name, kind in first.items():
+        if name not in kinds:
+            raise ValueError(f"{place} has other columns than {first_place}: {missing_column(name, kinds)}")
+        if kinds[name] != kind and "empty" not in (kinds[name], kind):
+            raise ValueError(
+                f"{place} has other columns than {first_place}: {name!r} is {kinds[name]} there, {kind} here"
+            )
+
+
+class ParquetReader:
+    """Rows of Parquet files; each row group is a part."""
+
+    repeatable = True
+    ahead = True
+
+    def __init__(self, paths: list[Path], needed: Sequence[str] | None = None) -> None:
+        import pyarrow.parquet as pq
+
+        self._labels = _tell_apart(paths)
+        self._groups: list[tuple[Path, int, int, int]] = []
+        digest, first_kinds, total = hashlib.sha256(), {}, 0
+        for path in paths:
+            label = self._labels[path]
+            try:
+                metadata = pq.read_metadata(path)
+                schema = metadata.schema.to_arrow_schema()
+            except Exception as error:
+                raise _unreadable(error, label, "Parquet file") from None
+            check_names(schema.names, label)
+            kinds = {field.name: kind_of(field.type) for field in schema}
+            if not self._groups and not first_kinds:
+                first_kinds = {name: kinds[name] for name in kinds if needed is None or name in needed}
+                self.names: Sequence[Any] = list(schema.names)
+            else:
+                _compare_kinds(kinds, first_kinds, label, self._labels[paths[0]])
+            begin = 0
+            for group in range(metadata.num_row_groups):
+                rows = metadata.row_group(group).num_rows
+                if rows:
+                    self._groups.append((path, group, begin, rows))
+                begin += rows
+            total += begin
+            digest.update(repr((path.name, path.stat().st_size, begin, schema.names)).encode())
+            digest.update(_tail(path))
+        if total == 0:
+            raise ValueError(f"{self._labels[paths[0]]} has no rows")
+        self.n_rows: int | None = total
+        self.n_parts = len(self._groups)
+        self.recipe = {"paths": [str(path.resolve()) for path in paths]}
+        self._digest = digest.hexdigest()
+
+    def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
+        """Yield the rows of a row group from row ``start`` of it on, in pieces of about ``size``."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path, group, begin, _ = self._groups[part]
+        label = self._labels[path]
+        seen = 0
+        try:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+                batches = file.iter_batches(
+                    batch_size=size, row_groups=[group], columns=None if columns is None else list(columns)
+                )
+                for batch in batches:
+                    if seen + batch.num_rows > start:
+                        skip = max(0, start - seen)
+                        table = pa.Table.from_batches([batch.slice(skip)])
+                        yield Piece(table, label, begin + seen + skip)
+                    seen += batch.num_rows
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise _unreadable(error, label, f"Parquet file (row group {group})") from None
+
+    def fingerprint(self) -> str:
+        """Return a hash of the files' names, sizes and footers, which hold the statistics of every column."""
+        return self._digest
+
+
+def _tail(path: Path) -> bytes:
+    with open(path, "rb") as stream:
+        stream.seek(-min(65_536, path.stat().st_size), os.SEEK_END)
+        return stream.read()
+
+
+def _unreadable(error: BaseException, label: str, what: str) -> Exception:
+    reason = " ".join(str(error).split())[:200]
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return error
+    return ValueError(f"{label} is cut short, damaged, or not a {what}: {reason}")
+
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How a CSV file is written."""
+
+    delimiter: str = ","
+    header: bool = True
+    na_values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '\n\r"':
+            raise ValueError(f"delimiter must be one character; it is {self.delimiter!r}")
+
+
+class CsvReader:
+    """Rows of CSV files, each a part; numbers are read as float64, and only the columns that are needed."""
+
+    repeatable = True
+    ahead = True
+    n_rows = None
+
+    def __init__(self, paths: list[Path], form: CsvFormat, *, skip: bool, needed: Sequence[str] | None = None) -> None:
+        self._paths, self.form, self._skip = paths, form, skip
+        self._labels = _tell_apart(paths)
+        self.skipped_lines = 0
+        self.n_parts = len(paths)
+        digest = hashlib.sha256(repr(form).encode())
+        self.names: Sequence[Any] = []
+        for path in paths:
+            label = self._labels[path]
+            names = self._header(path)
+            if not self.names:
+                self.names = names
+            elif needed is not None or set(names) != set(self.names):
+                wanted = dict.fromkeys(self.names if needed is None else needed, "")
+                _compare_kinds(dict.fromkeys(names, ""), wanted, label, self._labels[paths[0]])
+            digest.update(repr((path.name, path.stat().st_size)).encode())
+            with open(path, "rb") as stream:
+                digest.update(stream.read(65_536))
+            digest.update(_tail(path))
+        self._digest = digest.hexdigest()
+        self._types = self._column_types(paths[0])
+        self.recipe = {"paths": [str(path.resolve()) for path in paths]}
+
+    def _header(self, path: Path) -> list[str]:
+        """Return the names of a file's columns, or say what is odd about its first line."""
+        import csv
+
+        import pyarrow as pa
+
+        label, form = self._labels[path], self.form
+        try:
+            with pa.input_stream(str(path)) as stream:
+                head = stream.read(2**20)
+        except OSError as error:
+            raise _unreadable(error, label, "CSV file") from None
+        if not head.strip():
+            raise ValueError(f"{label} is empty")
+        if b"\x00" in head:
+            raise ValueError(f"{label} is not a CSV file: it holds zero bytes")
+        line = head.decode("utf-8", "replace").lstrip("\ufeff").splitlines()[0]
+        names = next(csv.reader([line], delimiter=form.delimiter))
+        other = max(";\t|,", key=line.count)
+        if len(names) == 1 and line.count(other) > 0 and other != form.delimiter:
+            raise ValueError(
+                f"{label} has one column when cut at {form.delimiter!r}; is the delimiter {other!r}? "
+                f"pass delimiter={other!r}"
+            )
+        if not form.header:
+            return [f"c{number}" for number in range(len(names))]
+        if all(_is_number(name) for name in names):
+            raise ValueError(f"{label}: the first line has numbers where names are expected; pass header=False")
+        check_names(names, label)
+        if head.strip().count(b"\n") == 0 and len(head) < 2**20:
+            raise ValueError(f"{label} has a header and no rows")
+        return names
+
+    def _open(self, path: Path, *, types: dict[str, Any] | None, columns: Sequence[str] | None, block: int) -> Any:
+        import pyarrow.csv as pc
+
+        form = self.form
+        return pc.open_csv(
+            str(path),
+            read_options=pc.ReadOptions(block_size=block, column_names=None if form.header else list(self.names)),
+            parse_options=pc.ParseOptions(delimiter=form.delimiter, invalid_row_handler=self._bad_line),
+            convert_options=pc.ConvertOptions(
+                column_types=types,
+                include_columns=None if columns is None else list(columns),
+                null_values=[*MISSING_WORDS, *form.na_values],
+                strings_can_be_null=True,
+            ),
+        )
+
+    def _bad_line(self, line: Any) -> str:
+        if self._skip:
+            self.skipped_lines += 1
+            return "skip"
+        return "error"
+
+    def _column_types(self, path: Path) -> dict[str, Any]:
+        """Return the types found in the first block; whole numbers are read as float64, for fractions may follow."""
+        import pyarrow as pa
+
+        try:
+            schema = self._open(path, types=None, columns=None, block=CSV_BYTES).schema
+        except (pa.ArrowInvalid, OSError, KeyError) as error:
+            raise self._explain(error, path, None) from None
+        self.skipped_lines = 0
+        types = {}
+        for field in schema:
+            number = kind_of(field.type) in ("number", "empty") and not pa.types.is_boolean(field.type)
+            types[field.name] = pa.float64() if number else field.type
+        return types
+
+    def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
+        """Yield the rows of a file from row ``start`` of it on."""
+        import pyarrow as pa
+
+        path = self._paths[part]
+        seen = self.skipped_lines = 0
+        try:
+            for batch in self._open(path, types=self._types, columns=columns, block=CSV_BYTES):
+                if seen + batch.num_rows > start:
+                    skip = max(0, start - seen)
+                    yield Piece(pa.Table.from_batches([batch.slice(skip)]), self._labels[path], seen + skip)
+                seen += batch.num_rows
+        except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeDecodeError) as error:
+            raise self._explain(error, path, columns) from None
+
+    def _explain(self, error: BaseException, path: Path, columns: Sequence[Any] | None) -> Exception:
+        """Return an error that names the row; the file is read again as text to find it."""
+        label, reason = self._labels[path], " ".join(str(error).split())
+        if "conversion error" in reason:
+            found = self._find_bad_value(path, columns)
+            if found is not None:
+                row, name, value, wanted = found
+                return ValueError(
+                    f"row {row} of {label}: column {name!r} is {value!r}, not {wanted}; if that stands for a missing "
+                    f"value, pass na_values=[{value!r}]"
+                )
+        if "Expected" in reason and "columns" in reason:
+            return ValueError(
+                f"{label} is cut short or has a line with more or fewer values than columns: {reason[:200]}; "
+                "skip such lines with on_bad_rows='skip'"
+            )
+        return _unreadable(error, label, "CSV file")
+
+    def _find_bad_value(self, path: Path, columns: Sequence[Any] | None) -> tuple[int, str, str, str] | None:
+        import pyarrow as pa
+
+        row = 0
+        text = {name: pa.string() for name in self.names}
+        for batch in self._open(path, types=text, columns=columns, block=CSV_BYTES):
+            first: tuple[int, str, str, str] | None = None
+            for name in batch.schema.names:
+                wanted = self._types[name]
+                if kind_of(wanted) == "text":
+                    continue
+                try:
+                    batch.column(batch.schema.get_field_index(name)).cast(wanted)
+                except pa.ArrowInvalid:
+                    at, value = _first_bad(batch.column(batch.schema.get_field_index(name)), wanted)
+                    if first is None or row + at < first[0]:
+                        first = (row + at, name, value, f"a {kind_of(wanted)}")
+            if first is not None:
+                return first
+            row += batch.num_rows
+        return None
+
+    def fingerprint(self) -> str:
+        """Return a hash of the files' names, sizes, beginnings and ends."""
+        return self._digest
+
+
+def _first_bad(column: Any, wanted: Any) -> tuple[int, str]:
+    """Return the first value that does not convert, by halving."""
+    import pyarrow as pa
+
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).cast(wanted)
+            low = middle
+        except pa.ArrowInvalid:
+            high = middle
+    return low, str(column[low].as_py())
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

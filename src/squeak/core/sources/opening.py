@@ -1,0 +1,220 @@
+"""``squeak.rows``: from whatever the user has to a row source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.seeds import RandomState, draw_seed
+from squeak.core.sources.files import CsvFormat, CsvReader, ParquetReader, file_kind, find_files
+from squeak.core.sources.learning import Request
+from squeak.core.sources.preprocessing import Preprocessing
+from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader, TableReader
+from squeak.core.sources.source import RowSource
+
+
+def rows(
+    source: Any,
+    target: Any = None,
+    columns: Sequence[Any] | None = None,
+    *,
+    drop: Sequence[Any] = (),
+    scale: Any = None,
+    categories: Any = "onehot",
+    missing: Any = None,
+    on_bad_rows: str = "raise",
+    shuffle: bool = False,
+    preprocessing: Preprocessing | None = None,
+    learn_rows: int = 20_000,
+    max_categories: int = 100,
+    delimiter: str | None = None,
+    header: bool = True,
+    na_values: Sequence[str] = (),
+    random_state: RandomState = None,
+) -> RowSource:
+    """Return a source of rows: read block by block, preprocessed on the way, never whole in memory.
+
+    Parameters
+    ----------
+    source : array, memory-mapped array, CSR, pandas, polars or Arrow table, path, list of paths, or iterator
+        A path may be a Parquet, CSV or ``.npy`` file, a folder of them or a glob. An iterator gives blocks (arrays,
+        CSR or tables, or pairs with their targets) and can be read once; a function that returns a new iterator can
+        be called for every pass.
+    target : str, int, array or True, optional
+        The column to predict; or, for arrays, the targets themselves; True for an iterator of pairs.
+    columns : sequence of str or int, optional
+        The columns to use; all but the target by default.
+    drop : sequence of str or int
+        Columns to leave out.
+    scale : {"standard", "robust", None}, (centre, scale), or a mapping from columns to these
+        (x − mean)/std, or (x − median)/(75% − 25% quantile), learned from the first ``learn_rows`` rows and then frozen.
+        In a mapping ``"*"`` stands for all other columns. Categories are not scaled.
+    categories : {"onehot", "codes", None}, list of values, or a mapping from columns to these
+        How text becomes numbers; both forms have a place for values that come up later. None refuses text. A column
+        of numbers becomes a category when the mapping names it.
+    missing : {"mean", "median", None}, number, or a mapping from columns to these
+        What fills a missing value (a missing category goes to the place for others). None: such a row is bad.
+    on_bad_rows : {"raise", "skip"}
+        Rows with missing or infinite values, and CSV lines with too many or few values: refuse, or skip and count.
+    shuffle : bool
+        Read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order: for sorted data.
+    preprocessing : Preprocessing, optional
+        One learned before, as ``dictionary.preprocessing``, instead of learning one.
+    learn_rows : int
+        From how many of the first rows, in reading order, scales and categories are learned.
+    max_categories : int
+        More different values than this in a text column are refused.
+    delimiter, header, na_values
+        Of CSV files. ``na_values`` are more words that stand for a missing value.
+    random_state : None, int, RandomState or Generator
+        For ``shuffle``.
+
+    Returns
+    -------
+    RowSource
+
+    Notes
+    -----
+    Dates become days since 1970, times of day hours, durations seconds. Row numbers in messages count from 0 and
+    do not count a header. Rows skipped have no number in the dictionary: ``indices`` counts the rows kept, in
+    reading order.
+
+    References
+    ----------
+    DESIGN, sections 4 and 8.
+
+    Examples
+    --------
+    >>> import pandas as pd, squeak
+    >>> frame = pd.DataFrame({"km": [1.0, 2.0, None, 5.0], "to": ["A", "B", "A", "A"], "late": [0.0, 3.0, 1.0, 2.0]})
+    >>> source = squeak.rows(frame, target="late", on_bad_rows="skip")
+    >>> for X, y in source:
+    ...     print(X, y)
+    [[1. 1. 0. 0.]
+     [2. 0. 1. 0.]
+     [5. 1. 0. 0.]] [0. 3. 2.]
+    >>> source.skipped_
+    1
+    """
+    if on_bad_rows not in ("raise", "skip"):
+        raise ValueError(f"on_bad_rows must be 'raise' or 'skip'; it is {on_bad_rows!r}")
+    if preprocessing is not None and not isinstance(preprocessing, Preprocessing):
+        raise TypeError(f"preprocessing must be a Preprocessing; it is a {type(preprocessing).__name__}")
+    if preprocessing is not None and (columns is not None or drop or scale is not None or missing is not None):
+        raise ValueError("with a given preprocessing there is nothing to choose: leave columns, scale and missing out")
+    request = Request(
+        _names(columns, "columns"),
+        _names(drop, "drop") or (),
+        _plain_lists(scale),
+        _plain_lists(categories),
+        missing,
+        max_categories,
+        learn_rows,
+    )
+    skip = on_bad_rows == "skip"
+    if isinstance(source, RowSource):
+        raise TypeError("this is a row source already")
+    needed = None if columns is None else [*columns, *([target] if isinstance(target, str) else [])]
+    form = CsvFormat("," if delimiter is None else delimiter, bool(header), tuple(str(word) for word in na_values))
+    reader = _open(source, target, needed, form, tabs=delimiter is None, skip=skip)
+    if isinstance(reader, CsvReader):
+        form = reader.form
+    seed = draw_seed(random_state) if shuffle else None
+    return RowSource(
+        reader, request, target=target, skip=skip, preprocessing=preprocessing, shuffle_seed=seed, form=form
+    )
+
+
+def _names(names: Any, option: str) -> tuple[Any, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"{option} must be a list of column names, not {names!r}")
+    return tuple(names)
+
+
+def _plain_lists(value: Any) -> Any:
+    """Return pandas-like lists of values as tuples, within a mapping too."""
+    if isinstance(value, Mapping):
+        return {name: _plain_lists(one) for name, one in value.items()}
+    return tuple(value) if isinstance(value, np.ndarray | list) else value
+
+
+def _open(source: Any, target: Any, needed: Any, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
+    """Return the reader that fits what the user has."""
+    if isinstance(source, str | os.PathLike) or (
+        isinstance(source, list | tuple) and source and all(isinstance(one, str | os.PathLike) for one in source)
+    ):
+        return open_files(find_files(source), target, needed, form, tabs=tabs, skip=skip)
+    library = type(source).__module__.partition(".")[0]
+    if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
+        return TableReader(source)
+    if library == "polars" and hasattr(source, "collect"):
+        raise TypeError("a polars LazyFrame must be collected first, or written to Parquet and read from there")
+    if sp.issparse(source) or isinstance(source, np.ndarray):
+        given = target if target is not None and not isinstance(target, str | int) else None
+        if np.ma.isMaskedArray(source):
+            raise TypeError("masked arrays are not taken: pass source.filled(np.nan)")
+        return ArrayReader(source, None if given is None else np.asarray(given))
+    if library == "pyarrow" and hasattr(source, "read_next_batch"):
+        return IteratorReader(iter(source), has_target=False)
+    if isinstance(source, list | tuple):
+        if not source:
+            raise ValueError("there are no rows: the list is empty")
+        if not hasattr(source[0], "shape"):
+            return ArrayReader(np.asarray(source), None if target is None else np.asarray(target))
+        return IteratorReader(lambda: iter(source), has_target=target is True)
+    if callable(source) or hasattr(source, "__next__"):
+        return IteratorReader(source, has_target=target is True)
+    raise TypeError(
+        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path, or an iterator of blocks"
+    )
+
+
+def open_files(paths: list[Path], target: Any, needed: Any, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
+    """Return the reader of files, all of one kind."""
+    kinds = {file_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError(f"the files are of several kinds ({', '.join(path.name for path in paths[:3])}, …)")
+    kind = kinds.pop()
+    if kind == "parquet":
+        return ParquetReader(paths, needed)
+    if kind == "csv":
+        if tabs and all(".tsv" in path.name.lower() for path in paths):
+            form = CsvFormat("\t", form.header, form.na_values)
+        return CsvReader(paths, form, skip=skip, needed=needed)
+    if kind == "npy":
+        if len(paths) > 1:
+            raise ValueError("several npy files cannot be read as one: pass an iterator of arrays")
+        given = target if target is not None and not isinstance(target, str | int) else None
+        return ArrayReader.open(paths[0], given)
+    raise ValueError(
+        f"{paths[0].name} is of a kind that is not known: its name should end in .parquet, .csv, .tsv or .npy "
+        "(CSV also .gz)"
+    )
+
+
+def reopen(recipe: Mapping[str, Any], preprocessing: Preprocessing | None) -> RowSource:
+    """Open the files of a recipe again, with the preprocessing that was learned then."""
+    paths, seed, form = recipe["paths"], recipe["shuffle_seed"], recipe["form"]
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+        raise ValueError("the recipe of the source is damaged")
+    csv = CsvFormat(str(form["delimiter"]), bool(form["header"]), tuple(str(word) for word in form["na_values"]))
+    found = [path for one in paths for path in find_files(one)]
+    reader = open_files(found, None, None, csv, tabs=False, skip=bool(recipe["skip"]))
+    return RowSource(
+        reader,
+        Request(),
+        target=recipe["target"],
+        skip=bool(recipe["skip"]),
+        preprocessing=preprocessing,
+        learned=True,
+        shuffle_seed=None if seed is None else int(seed),
+        form=csv,
+    )
+

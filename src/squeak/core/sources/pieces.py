@@ -1,0 +1,91 @@
+"""A piece of the data as it stands in its source, and where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows of a source: a numeric matrix (dense or CSR) or an Arrow table.
+
+    Parameters
+    ----------
+    data : array of shape (n, d), CSR array, or Arrow table
+    place : str
+        The file they stand in; empty for rows in memory.
+    first : int
+        The number of the first of them there, from 0.
+    target : array of shape (n,) or (n, k), optional
+        Where the target came apart from the rows.
+    """
+
+    data: Any
+    place: str = ""
+    first: int = 0
+    target: Any = None
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.data.num_rows if self.is_table else self.data.shape[0])
+
+    @property
+    def is_table(self) -> bool:
+        """Whether columns have names and types of their own."""
+        return not isinstance(self.data, np.ndarray) and not sp.issparse(self.data)
+
+    def from_row(self, start: int) -> Piece:
+        """Return the piece without its first ``start`` rows."""
+        if start == 0:
+            return self
+        data = self.data.slice(start) if self.is_table else self.data[start:]
+        return Piece(data, self.place, self.first + start, None if self.target is None else self.target[start:])
+
+    def row(self, number: int) -> str:
+        """Return words for a row, by its number within the piece."""
+        return f"row {self.first + number}" + (f" of {self.place}" if self.place else "")
+
+    def words(self, message: str) -> str:
+        """Return a message that begins with the file's name, where there is one."""
+        return f"{self.place}: {message}" if self.place else message
+
+
+def as_table(X: Any) -> Any | None:
+    """Return a pandas, polars or Arrow table as an Arrow table, or None for anything else.
+
+    The libraries are asked only if the object is theirs, so none of them is imported for an array.
+    """
+    library = type(X).__module__.partition(".")[0]
+    if library == "pyarrow":
+        import pyarrow as pa
+
+        if isinstance(X, pa.RecordBatch):
+            return pa.Table.from_batches([X])
+        return X if isinstance(X, pa.Table) else None
+    if library == "pandas" and hasattr(X, "iloc") and hasattr(X, "columns"):
+        return _from_pandas(X)
+    if library == "polars" and hasattr(X, "to_arrow") and hasattr(X, "columns"):
+        return X.to_arrow()
+    return None
+
+
+def _from_pandas(frame: Any) -> Any:
+    import pyarrow as pa
+
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"two columns are called {twice[0]!r}; give each a name of its own")
+    columns = []
+    for position, name in enumerate(names):
+        try:
+            columns.append(pa.array(frame.iloc[:, position], from_pandas=True))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise TypeError(f"column {name!r} holds values of several or unknown types: {reason}") from None
+    return pa.table(columns, names=names)

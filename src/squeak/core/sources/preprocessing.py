@@ -1,0 +1,308 @@
+"""From the user's columns to rows of numbers: learned once from the first rows, then frozen and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core import storage
+from squeak.core.sources.columns import (
+    Column,
+    ColumnError,
+    NumberColumn,
+    column_from_data,
+    column_to_data,
+)
+from squeak.core.sources.pieces import Piece, as_table
+from squeak.core.types import Array, IntArray, Rows
+
+CURE = "skip such rows with on_bad_rows='skip', or fill missing values with missing='median'"
+
+
+@storage.register
+@dataclass(frozen=True, eq=False, repr=False)
+class Preprocessing:
+    """How columns become numbers: an immutable value, stored with the dictionary or model that was learned through it.
+
+    x = (encode(columns), with missing values filled in, − centre) / scale: numbers as they are, dates in days since
+    1970, categories as 0/1 numbers or codes with one more place for values never seen before.
+
+    Made by :func:`squeak.rows` from the first rows of the data; then the same for every later row.
+
+    Parameters
+    ----------
+    columns : tuple of column encodings
+    width : int or None
+        The number of columns of an array; None where columns are known by name.
+    fill : array of shape (d,) or None
+        What takes the place of a missing value; NaN where nothing does.
+    centre, scale : arrays of shape (d,) or None
+    dtype : str
+        float64, or float32 where every column is.
+
+    References
+    ----------
+    DESIGN, section 4 (row sources).
+
+    Examples
+    --------
+    >>> import pandas as pd, squeak
+    >>> frame = pd.DataFrame({"km": [1.0, 3.0, 5.0, 7.0], "to": ["AMS", "LIL", "AMS", "LIL"]})
+    >>> p = squeak.rows(frame, scale="standard").preprocessing
+    >>> p.feature_names
+    ('km', 'to=AMS', 'to=LIL', 'to=(other)')
+    >>> p.encode(pd.DataFrame({"to": ["CDG"], "km": [4.0]}))
+    array([[0., 0., 0., 1.]])
+    >>> p.decode(p.encode(frame.iloc[:1]))
+    {'km': [1.0], 'to': ['AMS']}
+    """
+
+    kind: ClassVar[str] = "preprocessing"
+
+    columns: tuple[Column, ...]
+    width: int | None = None
+    fill: Array | None = None
+    centre: Array | None = None
+    scale: Array | None = None
+    dtype: str = "float64"
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise ValueError("no column is left to make rows of")
+        if self.dtype not in ("float64", "float32") or (self.centre is None) != (self.scale is None):
+            raise ValueError("the preprocessing's scale is damaged")
+        for name in ("fill", "centre", "scale"):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            values = np.array(values, dtype=np.float64)
+            bad = not np.isfinite(values).all() if name != "fill" else np.isinf(values).any()
+            if values.shape != (len(self.feature_names),) or bad or (name == "scale" and np.any(values <= 0)):
+                raise ValueError(f"the preprocessing's {name} does not fit its {len(self.feature_names)} features")
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+        if self.width is not None and any(
+            not isinstance(column, NumberColumn) or not 0 <= int(column.name) < self.width for column in self.columns
+        ):
+            raise ValueError("the preprocessing's columns do not fit an array")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for every number of a row."""
+        return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def n_features(self) -> int:
+        """The number of numbers in a row."""
+        return len(self.feature_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns that are needed, or their numbers as text where columns have none."""
+        return tuple(column.name for column in self.columns)
+
+    def _label(self, column: Column) -> str:
+        return f"column {column.name}" if self.width is not None else f"column {column.name!r}"
+
+    def encode(self, X: Any) -> Rows:
+        """Return rows of numbers for a table (pandas, polars, Arrow) or an array of the same columns."""
+        table = as_table(X)
+        if table is not None and self.width is not None:
+            table, X = None, np.asarray(X, dtype=np.float64)
+        if table is None and not sp.issparse(X):
+            X = np.asarray(X)
+            if X.dtype.kind not in "fbui":
+                raise TypeError("rows must be a table with named columns, or an array of numbers")
+        rows, _, _ = self.apply(Piece(X if table is None else table), skip=False)
+        return rows
+
+    def apply(self, piece: Piece, *, skip: bool) -> tuple[Rows, IntArray | None, int]:
+        """Return the rows of a piece, the numbers of those kept (None for all), and how many were skipped."""
+        if sp.issparse(piece.data):
+            return self._apply_sparse(piece, skip)
+        X = self._raw(piece)
+        if self.fill is not None:
+            holes = np.isnan(X)
+            if holes.any():
+                X = np.where(holes, self.fill, X)
+        X, kept = self._finite(X, piece, skip)
+        if self.centre is not None and self.scale is not None:
+            X = X - self.centre
+            X /= self.scale
+        return X.astype(self.dtype, copy=False), kept, 0 if kept is None else piece.n - len(kept)
+
+    def _raw(self, piece: Piece) -> Array:
+        """Return the numbers before filling and scaling, NaN where missing."""
+        exact = np.float32 if self.dtype == "float32" else np.float64
+        if not piece.is_table:
+            return self._raw_matrix(piece, exact)
+        present = set(piece.data.column_names)
+        absent = [column.name for column in self.columns if column.name not in present]
+        if absent:
+            raise ValueError(piece.words(missing_column(absent[0], piece.data.column_names)))
+        X = np.empty((piece.n, self.n_features), dtype=exact)
+        at = 0
+        for column in self.columns:
+            stop = at + len(column.features)
+            try:
+                column.encode(piece.data.column(column.name), X[:, at:stop])
+            except ColumnError as error:
+                raise ValueError(piece.words(str(error))) from None
+            at = stop
+        return X
+
+    def _raw_matrix(self, piece: Piece, exact: Any) -> Array:
+        expected = self.width if self.width is not None else len(self.columns)
+        if piece.data.ndim != 2 or piece.data.shape[1] != expected:
+            raise ValueError(
+                piece.words(f"rows have shape {piece.data.shape}; {expected} columns are expected, before preprocessing")
+            )
+        if self.width is None:
+            coded = [column.name for column in self.columns if not isinstance(column, NumberColumn)]
+            if coded:
+                raise TypeError(
+                    piece.words(f"column {coded[0]!r} is not a number: pass a table with named columns, not an array")
+                )
+            return np.asarray(piece.data, dtype=exact)
+        wanted = [int(column.name) for column in self.columns]
+        data = piece.data if wanted == list(range(self.width)) else piece.data[:, wanted]
+        return np.asarray(data, dtype=exact)
+
+    def _finite(self, X: Array, piece: Piece, skip: bool) -> tuple[Array, IntArray | None]:
+        finite = np.isfinite(X)
+        if finite.all():
+            return X, None
+        whole = finite.all(axis=1)
+        if not skip:
+            row = int(np.argmin(whole))
+            feature = int(np.argmin(finite[row]))
+            raise ValueError(f"{piece.row(row)}: {self._label(self._column_of(feature))} is {X[row, feature]}; {CURE}")
+        kept = np.flatnonzero(whole)
+        return X[kept], kept
+
+    def _column_of(self, feature: int) -> Column:
+        ends = np.cumsum([len(column.features) for column in self.columns])
+        return self.columns[int(np.searchsorted(ends, feature, side="right"))]
+
+    def _apply_sparse(self, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None, int]:
+        wanted = [int(column.name) for column in self.columns] if self.width is not None else []
+        if piece.data.shape[1] != self.width:
+            raise ValueError(piece.words(f"rows have {piece.data.shape[1]} columns; {self.width} are expected"))
+        X = piece.data if wanted == list(range(self.width or 0)) else piece.data[:, wanted]
+        return finite_sparse(X, piece, skip)
+
+    def decode(self, rows: Rows) -> dict[str, list[Any]]:
+        """Return rows of numbers as columns of the user's own: unscaled, categories and dates by name."""
+        X = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+        X = X.astype(np.float64)
+        if self.centre is not None and self.scale is not None:
+            X = X * self.scale + self.centre
+        at, table = 0, {}
+        for column in self.columns:
+            stop = at + len(column.features)
+            table[column.name] = column.decode(X[:, at:stop])
+            at = stop
+        return table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Preprocessing) and _same(self.to_data(), other.to_data())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        kinds = [column.code for column in self.columns]
+        words = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        scaled = ", scaled" if self.scale is not None else ""
+        return f"Preprocessing({words}{scaled}: {self.n_features} features)"
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the preprocessing as JSON data."""
+
+        def plain(values: Array | None) -> Any:
+            return None if values is None else [None if np.isnan(value) else float(value) for value in values]
+
+        return {
+            "columns": [column_to_data(column) for column in self.columns],
+            "width": self.width,
+            "fill": plain(self.fill),
+            "centre": plain(self.centre),
+            "scale": plain(self.scale),
+            "dtype": self.dtype,
+        }
+
+    @classmethod
+    def from_data(cls, data: Any) -> Preprocessing:
+        """Return the preprocessing that :meth:`to_data` described; anything unexpected is a ValueError."""
+        if not isinstance(data, dict) or not isinstance(data.get("columns"), list):
+            raise ValueError("the description of the preprocessing is damaged")
+
+        def array(name: str) -> Array | None:
+            values = data.get(name)
+            return None if values is None else np.array(values, dtype=np.float64)
+
+        width = data.get("width")
+        if width is not None and type(width) is not int:
+            raise ValueError("the description of the preprocessing is damaged")
+        columns = tuple(column_from_data(column) for column in data["columns"])
+        return cls(columns, width, array("fill"), array("centre"), array("scale"), str(data.get("dtype")))
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the preprocessing for a file of its own."""
+        return {}, self.to_data()
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Preprocessing:
+        """Return the preprocessing that :meth:`to_parts` took apart."""
+        return cls.from_data(content)
+
+
+def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    return all(first[name] == second[name] for name in first)
+
+
+def missing_column(name: str, there: Any) -> str:
+    """Return words for a column that is not there, with the nearest names that are."""
+    import difflib
+
+    names = [str(other) for other in there]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(map(repr, names[:12]))}"
+    return f"there is no column {name!r}{hint}{', …' if not near and len(names) > 12 else ''}"
+
+
+def finite_matrix(X: Any, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None, int]:
+    """Return the finite rows of a plain matrix, which of them they are, and how many were skipped."""
+    if sp.issparse(X):
+        return finite_sparse(X, piece, skip)
+    finite = np.isfinite(X)
+    if finite.all():
+        return X, None, 0
+    whole = finite.all(axis=1)
+    if not skip:
+        row = int(np.argmin(whole))
+        column = int(np.argmin(finite[row]))
+        raise ValueError(f"{piece.row(row)}: column {column} is {X[row, column]}; {CURE}")
+    kept = np.flatnonzero(whole)
+    return X[kept], kept, piece.n - len(kept)
+
+
+def finite_sparse(X: Any, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None, int]:
+    """Return the finite rows of a CSR matrix, which of them they are, and how many were skipped."""
+    csr = sp.csr_array(X)
+    finite = np.isfinite(csr.data)
+    if finite.all():
+        return csr, None, 0
+    owners = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    if not skip:
+        place = int(np.argmin(finite))
+        raise ValueError(
+            f"{piece.row(int(owners[place]))}: column {csr.indices[place]} is {csr.data[place]}; "
+            "skip such rows with on_bad_rows='skip'"
+        )
+    kept = np.setdiff1d(np.arange(csr.shape[0]), owners[~finite])
+    return csr[kept], kept, piece.n - len(kept)
+

@@ -1,0 +1,229 @@
+"""Readers of what is in memory or memory-mapped, and of iterators: rows as they stand, part by part."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.sources.pieces import Piece, as_table
+
+PART = 65_536
+"""Rows of an array in memory that count as one part."""
+
+
+class Reader(Protocol):
+    """Rows of one source, in parts that can be read apart from each other."""
+
+    names: Sequence[Any]
+    """The columns: names, or numbers where there are none."""
+    n_rows: int | None
+    """The number of rows; None where only reading them all would tell."""
+    n_parts: int
+    repeatable: bool
+    """Whether the rows can be read more than once."""
+    ahead: bool
+    """Whether reading takes long enough to be done on a thread of its own."""
+    recipe: dict[str, Any] | None
+    """How to open it again, as JSON data; None for what lives in memory."""
+
+    def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
+        """Yield the rows of a part from row ``start`` of it on, in pieces of about ``size``."""
+
+    def fingerprint(self) -> str:
+        """Return a text that is the same for the same data; empty where that cannot be known beforehand."""
+
+
+class ArrayReader:
+    """Rows of an array, dense or CSR, in memory or memory-mapped."""
+
+    repeatable = True
+    ahead = False
+
+    def __init__(self, X: Any, target: Any = None, path: Path | None = None) -> None:
+        self.X = sp.csr_array(X) if sp.issparse(X) else X
+        if self.X.ndim != 2:
+            hint = " (one column? pass x.reshape(-1, 1))" if self.X.ndim == 1 else ""
+            raise ValueError(_in(path, f"rows must form a 2-D table; this has shape {self.X.shape}{hint}"))
+        if self.X.dtype.kind not in "fbui":
+            raise TypeError(_in(path, f"rows must be numbers; these are of type {self.X.dtype}"))
+        if 0 in self.X.shape:
+            raise ValueError(_in(path, f"there are no rows or no columns: the shape is {self.X.shape}"))
+        if target is not None and len(target) != self.X.shape[0]:
+            raise ValueError(f"there are {self.X.shape[0]:,} rows and {len(target):,} targets")
+        self.target, self.path = target, path
+        self.names: Sequence[Any] = range(self.X.shape[1])
+        self.n_rows: int | None = int(self.X.shape[0])
+        self.n_parts = -(-self.n_rows // PART)
+        self.recipe = None if path is None else {"paths": [str(path.resolve())]}
+
+    @classmethod
+    def open(cls, path: Path, target: Any = None) -> ArrayReader:
+        """Open a ``.npy`` file, memory-mapped."""
+        try:
+            X = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, TypeError) as error:
+            raise ValueError(f"{path.name} is cut short or not an array of numbers: {error}") from None
+        return cls(X, target, path)
+
+    def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
+        """Yield the rows of a part from row ``start`` of it on, in pieces of ``size``."""
+        stop = min((part + 1) * PART, self.X.shape[0])
+        place = "" if self.path is None else self.path.name
+        for first in range(part * PART + start, stop, size):
+            which = slice(first, min(first + size, stop))
+            X = self.X[which]
+            if X.dtype not in (np.float32, np.float64):
+                X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
+            yield Piece(X, place, first, None if self.target is None else np.asarray(self.target[which]))
+
+    def fingerprint(self) -> str:
+        """Return a hash of the shape, the type, and rows from the beginning, the middle and the end."""
+        digest = hashlib.sha256(repr((self.X.shape, np.dtype(self.X.dtype).str, sp.issparse(self.X))).encode())
+        n = int(self.X.shape[0])
+        for row in sorted({0, n // 3, n // 2, 2 * n // 3, n - 1}):
+            one = self.X[row : row + 1]
+            digest.update((one.toarray() if sp.issparse(one) else np.ascontiguousarray(one)).tobytes())
+        return digest.hexdigest()
+
+
+class TableReader:
+    """Rows of a pandas, polars or Arrow table in memory."""
+
+    repeatable = True
+    ahead = False
+    recipe = None
+
+    def __init__(self, table: Any) -> None:
+        self.table = as_table(table)
+        self.names: Sequence[Any] = list(self.table.column_names)
+        check_names(self.names, "")
+        self.n_rows: int | None = int(self.table.num_rows)
+        if not self.n_rows or not self.names:
+            raise ValueError(f"the table has no rows or no columns: its shape is {(self.n_rows, len(self.names))}")
+        self.n_parts = -(-self.n_rows // PART)
+
+    def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
+        """Yield the rows of a part from row ``start`` of it on, in pieces of ``size``."""
+        table = self.table if columns is None else self.table.select(list(columns))
+        stop = min((part + 1) * PART, self.table.num_rows)
+        for first in range(part * PART + start, stop, size):
+            yield Piece(table.slice(first, min(size, stop - first)), "", first)
+
+    def fingerprint(self) -> str:
+        """Return a hash of the schema and of rows from the beginning, the middle and the end."""
+        n = self.table.num_rows
+        rows = [self.table.slice(row, 1).to_pylist() for row in sorted({0, n // 3, n // 2, 2 * n // 3, n - 1})]
+        return hashlib.sha256(repr((n, str(self.table.schema), rows)).encode()).hexdigest()
+
+
+class IteratorReader:
+    """Blocks from an iterator: arrays, CSR, tables, or pairs (rows, target); once, or anew from a function."""
+
+    n_rows = None
+    n_parts = 1
+    ahead = False
+    recipe = None
+
+    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]], *, has_target: bool) -> None:
+        self.repeatable = callable(source)
+        self._make: Callable[[], Iterable[Any]] = source if callable(source) else lambda: source
+        self._opened = False
+        self._has_target = has_target
+        self._held: list[Any] = []
+        self._rest: Iterator[Any] | None = None
+        first = self._peek()
+        self.names: Sequence[Any] = list(first.data.column_names) if first.is_table else range(first.data.shape[1])
+
+    def _peek(self) -> Piece:
+        """Look at the first block; for an iterator that runs only once it is kept."""
+        source = iter(self._make())
+        try:
+            block = next(source)
+        except StopIteration:
+            raise ValueError("the iterator gives no blocks") from None
+        if not self.repeatable:
+            self._held, self._rest = [block], source
+        return self._piece(block, 0)
+
+    def look(self, rows: int, size: int) -> Iterator[Piece]:
+        """Yield the first pieces, at least ``rows`` rows; they will come again when the rows are read."""
+        if self.repeatable:
+            yield from self.pieces(0, None, 0, size)
+            return
+        assert self._rest is not None
+        seen = 0
+        for number in itertools.count():
+            if number >= len(self._held):
+                block = next(self._rest, None)
+                if block is None:
+                    return
+                self._held.append(block)
+            piece = self._piece(self._held[number], seen)
+            yield piece
+            seen += piece.n
+            if seen >= rows:
+                return
+
+    def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
+        """Yield the blocks as they come, without the first ``start`` rows."""
+        if self.repeatable:
+            blocks: Iterator[Any] = iter(self._make())
+        else:
+            if self._opened or self._rest is None:
+                raise ValueError(
+                    "an iterator can be read only once, and it has been: pass a function that returns a new iterator"
+                )
+            self._opened = True
+            held, self._held = self._held, []
+            blocks = itertools.chain(held, self._rest)
+        seen = 0
+        for block in blocks:
+            piece = self._piece(block, seen)
+            seen += piece.n
+            if seen > start:
+                yield piece.from_row(max(0, start - piece.first))
+
+    def _piece(self, block: Any, first: int) -> Piece:
+        target = None
+        if self._has_target:
+            if not isinstance(block, tuple) or len(block) != 2:
+                raise ValueError("with target=True an iterator gives pairs (rows, target)")
+            block, target = block
+        table = as_table(block)
+        if table is not None:
+            return Piece(table, "", first, target)
+        X = sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
+        if X.ndim != 2 or X.dtype.kind not in "fbui":
+            raise TypeError(
+                f"block from row {first} on: blocks must be 2-D arrays of numbers or tables; this one has shape "
+                f"{X.shape} and type {X.dtype}"
+            )
+        if hasattr(self, "names") and X.shape[1] != len(self.names):
+            raise ValueError(f"rows from row {first} on have {X.shape[1]} columns; the rows before had {len(self.names)}")
+        if X.dtype not in (np.float32, np.float64):
+            X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
+        if target is not None and len(target) != X.shape[0]:
+            raise ValueError(f"block from row {first} on: {X.shape[0]} rows and {len(target)} targets")
+        return Piece(X, "", first, None if target is None else np.asarray(target))
+
+    def fingerprint(self) -> str:
+        """Return nothing: what an iterator will give cannot be known."""
+        return ""
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Refuse a table in which two columns have the same name."""
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise ValueError(f"{place + ': ' if place else ''}two columns are called {twice!r}; give each its own name")
+
+
+def _in(path: Path | None, message: str) -> str:
+    return message if path is None else f"{os.fspath(path.name)}: {message}"

@@ -13,7 +13,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP)      ## stream a year of flights through SQUEAK; leaves demo/
-	$(BIN)/python examples/demo_flights.py --out demo
+	$(BIN)/squeak demo --out demo
 
 test: $(STAMP)      ## ruff, mypy, import rules, doctests, contract suite, all tests but the slow ones
 	$(BIN)/ruff check .

@@ -7,6 +7,20 @@ problem is then solved on the dictionary.
 from squeak import kernels, leverage, samplers
 from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
+from squeak.core.sources import rows
+from squeak.core.storage import load, save
 from squeak.samplers import Kors, Squeak, merge
 
-__all__ = ["Dictionary", "Kors", "Squeak", "__version__", "kernels", "leverage", "merge", "samplers"]
+__all__ = [
+    "Dictionary",
+    "Kors",
+    "Squeak",
+    "__version__",
+    "kernels",
+    "leverage",
+    "load",
+    "merge",
+    "rows",
+    "samplers",
+    "save",
+]

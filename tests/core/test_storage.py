@@ -115,7 +115,7 @@ HOSTILE = {
     "meta is a list": (lambda m: m.update({"meta.json": b"[]"}), "not a squeak file"),
     "deep meta": (lambda m: m.update({"meta.json": b"[" * 100_000}), "not a"),
     "not JSON": (lambda m: m.update({"meta.json": b"\xff{"}), "not a whole squeak file"),
-    "pickle inside": (object_array, "holds object"),
+    "pickle inside": (object_array, "no squeak object has"),
     "huge claim": (claims_to_be_huge, "its bytes do not"),
     "unknown kernel": (meta(lambda f: f["content"]["kernel"].update(name="system")), "no kernel is known"),
     "bad ridge": (meta(lambda f: f["content"].update(ridge=-1)), "content is damaged"),

@@ -13,7 +13,7 @@ from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import gram
 from squeak.core.leverage import check_resolved, check_ridge
 from squeak.core.nystrom import EigenFeatures
-from squeak.core.rows import check_rows, n_rows, same_rows, take, width_of
+from squeak.core.rows import n_rows, same_rows, take
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, Rows
 
@@ -89,7 +89,7 @@ def accuracy(dictionary: Dictionary, X: Rows, ridge: float | None = None) -> flo
 def _rows_of(dictionary: Dictionary, X: Rows) -> Rows:
     """Check that X are the rows that the dictionary was learned from."""
     dictionary._needs_weights("accuracy")
-    X = check_rows(X, dictionary.kernel, width=width_of(dictionary.atoms))
+    X = dictionary.check_rows(X)
     if n_rows(X) != dictionary.n_seen:
         raise ValueError(f"the dictionary was learned from {dictionary.n_seen:,} rows, X has {n_rows(X):,}")
     if not same_rows(take(X, dictionary.positions), dictionary.atoms):

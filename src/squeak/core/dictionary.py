@@ -245,7 +245,17 @@ class Dictionary:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dictionary):
             return NotImplemented
-        plain = ("kernel", "copies", "oversampling", "ridge", "n_seen", "sources", "eps", "calibrated", "preprocessing")
+        plain = (
+            "kernel",
+            "copies",
+            "oversampling",
+            "ridge",
+            "n_seen",
+            "sources",
+            "eps",
+            "calibrated",
+            "preprocessing",
+        )
         arrays = ("indices", "probabilities", "counts", "source_numbers")
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)

@@ -40,7 +40,8 @@ LARGEST_FILE = 2**32 - 2**20
 
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "|u1", "|b1")
 _HEADER = re.compile(
-    rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, 'shape': \((|\d{1,18},|\d{1,18}(?:, \d{1,18}){1,3})\), \} *\n"
+    rb"\{'descr': '([<|][a-z]\d)', 'fortran_order': False, "
+    rb"'shape': \((|\d{1,18},|\d{1,18}(?:, \d{1,18}){1,3})\), \} *\n"
 )
 
 
@@ -50,6 +51,10 @@ class StorageError(ValueError):
 
 class NotStoredError(ValueError):
     """The file is whole, but a part of the object is code and must be given anew."""
+
+
+class CheckpointError(OSError):
+    """A checkpoint could not be written; the one before it is whole, and the sampler has lost nothing."""
 
 
 class Storable(Protocol):

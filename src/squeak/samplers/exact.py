@@ -10,8 +10,9 @@ from squeak.core import engine
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import gram
 from squeak.core.leverage import scores_at, weighted_spectrum
-from squeak.core.rows import check_rows, label_of, n_rows, take
+from squeak.core.rows import label_of, n_rows, take
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
+from squeak.core.sources import gather
 from squeak.core.thinning import keep_probability, thin
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, ScoreSampler, own_kernel
 from squeak.samplers.theory import oracle_oversampling
@@ -71,7 +72,7 @@ class ExactRLS(ScoreSampler):
         if callable(self.ridge):
             raise TypeError("ExactRLS takes a constant ridge; schedules are for streams (Squeak)")
         kernel = own_kernel(self.kernel)
-        X = check_rows(X, kernel)
+        X, preprocessing = gather(X, kernel)
         plan = self._make_plan(X, kernel)
         n = n_rows(X)
         with engine.single_blas():
@@ -100,6 +101,7 @@ class ExactRLS(ScoreSampler):
             n_seen=n,
             sources=((label_of(X) if self.source is None else str(self.source), n),),
             eps=plan.eps,
+            preprocessing=preprocessing,
         )
         return self
 

@@ -88,6 +88,7 @@ def merge(*dictionaries: Dictionary, random_state: RandomState = None, max_atoms
         sources=tuple(source for d in dictionaries for source in d.sources),
         source_numbers=source_numbers[kept],
         eps=first.eps,
+        preprocessing=first.preprocessing,
     )
 
 
@@ -108,6 +109,11 @@ def _check_mergeable(dictionaries: tuple[Dictionary, ...]) -> None:
                     f"dictionaries with different {name} cannot be merged: "
                     f"{getattr(first, name)!r} and {getattr(d, name)!r}"
                 )
+        if d.preprocessing != first.preprocessing:
+            raise ValueError(
+                "dictionaries whose rows were preprocessed in different ways cannot be merged: learn each from "
+                "squeak.rows(..., preprocessing=first.preprocessing)"
+            )
         if width_of(d.atoms) != width_of(first.atoms):
             raise ValueError(
                 f"dictionaries of {width_of(first.atoms)} and of {width_of(d.atoms)} columns cannot be merged"

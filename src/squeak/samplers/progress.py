@@ -9,13 +9,14 @@ from typing import Any
 class RowBar:
     """A bar over rows that reads the sampler's state; silent unless ``verbose``."""
 
-    def __init__(self, sampler: Any, total: int) -> None:
+    def __init__(self, sampler: Any, total: int | None, initial: int = 0) -> None:
         self._sampler = sampler
         self._bar: Any = None
         if sampler.verbose:
             from tqdm.auto import tqdm
 
-            self._bar = tqdm(total=total, desc=type(sampler).__name__, unit=" rows", unit_scale=True)
+            name = type(sampler).__name__
+            self._bar = tqdm(total=total, initial=initial, desc=name, unit=" rows", unit_scale=True)
 
     def advance(self, rows: int) -> None:
         """Move on by some rows."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from squeak.core import engine
+from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, label_of, n_rows, take, width_of
 from squeak.core.screening import decide, screen
 from squeak.core.seeds import coins, draw_seed
+from squeak.core.sources import Cursor, Preprocessing, RowSource, block_rows
+from squeak.core.storage import CheckpointError
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import Plan, ScoreSampler, own_kernel
 from squeak.samplers.progress import RowBar
@@ -21,8 +25,8 @@ from squeak.samplers.progress import RowBar
 CHUNK = 64
 """Rows decided together; a matter of speed only."""
 
-CHECKED = 65_536
-"""Rows checked and taken in at a time."""
+LARGEST_CUT = 65_536
+"""Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.core.sources.block_rows`."""
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 256, 16_384
 """Rows screened together: as many as were seen, within these; a matter of speed only."""
@@ -48,6 +52,7 @@ class State:
     head: Rows
     shrink_at: int | None
     """The size at which the dictionary is shrunk next; None for a sampler that never shrinks."""
+    preprocessing: Preprocessing | None = None
 
     @property
     def size(self) -> int:
@@ -55,23 +60,81 @@ class State:
         return int(self.indices.size)
 
 
+class Keeper(Protocol):
+    """Something that wants to know of every state at the end of a block: a checkpoint."""
+
+    def keep(self, state: State, history: list[dict[str, float]], cursor: Cursor) -> None:
+        """Take note of a state and of the place in the source where it stands."""
+
+
+@storage.register
 class StreamSampler(ScoreSampler):
     """A sampler that reads each row once: screening, row-by-row entry, and a shrink now and then."""
 
+    kind: ClassVar[str] = "stream"
     random_state: Any
     source: str | None
     verbose: int
 
-    def fit(self, X: Any, y: Any = None) -> StreamSampler:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 30.0,
+    ) -> StreamSampler:
         """Forget everything, then read the rows of ``X`` once.
 
         Parameters
         ----------
-        X : rows of shape (n, d)
-            Dense float32 or float64 (also memory-mapped), CSR, or objects for a PairwiseKernel.
+        X : rows of shape (n, d), or a row source
+            Dense float32 or float64 (also memory-mapped), CSR, objects for a PairwiseKernel, or
+            what :func:`squeak.rows` returns.
         y : ignored
+        checkpoint : path, optional
+            Keep the whole state of the run in this file, replaced as the run goes on. If the process dies, the same
+            call goes on from there, as does :meth:`resume`, and ends in the same bits as a run that never
+            stopped. A file that holds an unfinished run of other parameters or other data is refused.
+        every : float
+            Seconds between two writes of the checkpoint; 0 writes after every block.
         """
-        return self._read(X, None)
+        if checkpoint is None:
+            return self._read(X, None)
+        from squeak.samplers.checkpoint import fit_with_checkpoint
+
+        return fit_with_checkpoint(self, X, checkpoint, every)
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        source: Any = None,
+        *,
+        kernel: Any = None,
+        every: float = 30.0,
+        verbose: int | None = None,
+    ) -> Any:
+        """Go on with a run that was stopped, from its last checkpoint to the end of its rows.
+
+        The result has the same bits as that of a run that never stopped. A run that had ended is returned as it is.
+
+        Parameters
+        ----------
+        path : path
+            The checkpoint; it is kept up to date.
+        source : rows or row source, optional
+            The rows of the run from their beginning; not needed when they came from files, which are opened again.
+        kernel : kernel, optional
+            Needed only for a kernel that is code.
+        every : float
+            Seconds between two writes of the checkpoint.
+        verbose : int, optional
+            As the run had it when left out.
+        """
+        from squeak.samplers.checkpoint import resume
+
+        return resume(cls, path, source, kernel=kernel, every=every, verbose=verbose)
 
     def partial_fit(self, X: Any, y: Any = None) -> StreamSampler:
         """Read a block of rows, any number of them; the dictionary is usable after every call.
@@ -82,36 +145,67 @@ class StreamSampler(ScoreSampler):
         """
         return self._read(X, getattr(self, "_state", None))
 
-    def _read(self, X: Any, state: State | None) -> StreamSampler:
+    def _read(
+        self, X: Any, state: State | None, *, start: Cursor | None = None, keeper: Keeper | None = None
+    ) -> StreamSampler:
+        """Take in the rows of ``X`` block by block; after an error the sampler is as it was before the call."""
         before, history = getattr(self, "_state", None), list(getattr(self, "history_", []))
         kernel = state.plan.kernel if state else own_kernel(self.kernel)
         width = width_of(state.head) if state else None
-        if isinstance(X, np.ndarray) and X.ndim == 2 and not np.ma.isMaskedArray(X):
-            rows = X  # maybe memory-mapped: checked part by part below
-        else:
-            rows = check_rows(X, kernel, width=width, first_row=state.n_seen if state else 0)
+        preprocessing, total, blocks = self._blocks(X, kernel, state, start)
         try:
-            with engine.single_blas(), RowBar(self, n_rows(rows)) as bar:
-                for part in engine.tiles(max(n_rows(rows), 1), CHECKED):
+            with engine.single_blas(), RowBar(self, total, 0 if start is None else start.kept) as bar:
+                for rows, cursor in blocks:
                     seen = state.n_seen if state else 0
-                    block = check_rows(take(rows, part), kernel, width=width, first_row=seen)
+                    block = check_rows(rows, kernel, width=width, first_row=seen)
                     if state is None:
-                        state = self._begin(block, kernel)
+                        state = self._begin(block, kernel, preprocessing)
                         kernel, width = state.plan.kernel, width_of(block)
                     check_same_kind(state.head, block)
                     state = self._absorb(state, block, bar)
+                    if keeper is not None and cursor is not None:
+                        keeper.keep(state, self.history_, cursor)
+        except CheckpointError:
+            raise  # the rows are in; only the file is not
         except Exception:
             self._restore(before, history)
             raise
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
         return self
 
-    def _begin(self, block: Rows, kernel: Any) -> State:
+    def _blocks(
+        self, X: Any, kernel: Any, state: State | None, start: Cursor | None
+    ) -> tuple[Preprocessing | None, int | None, Iterator[tuple[Any, Cursor | None]]]:
+        """Return how rows are preprocessed, their number where it is known, and the rows cut into blocks."""
+        if isinstance(X, RowSource):
+            if state is not None and X.preprocessing != state.preprocessing:
+                raise ValueError(
+                    "these rows are preprocessed in another way than those before: "
+                    "make them with squeak.rows(..., preprocessing=sampler.dictionary_.preprocessing)"
+                )
+            return X.preprocessing, X.n_rows, ((block.X, block.cursor) for block in X.blocks(start))
+        known = None if state is None else state.preprocessing
+        if known is not None:
+            X = known.encode(X)
+        if not (isinstance(X, np.ndarray) and X.ndim == 2 and not np.ma.isMaskedArray(X)):
+            width = (
+                width_of(state.head) if state else None
+            )  # an array, maybe memory-mapped, is checked part by part
+            X = check_rows(X, kernel, width=width, first_row=state.n_seen if state else 0)
+        size = block_rows(X.shape[1]) if isinstance(X, np.ndarray) else LARGEST_CUT
+        parts = engine.tiles(max(n_rows(X), 1), size)
+        return known, n_rows(X), ((take(X, part), None) for part in parts)
+
+    def _begin(self, block: Rows, kernel: Any, preprocessing: Preprocessing | None) -> State:
         plan = self._make_plan(block, kernel)
         head = copy_rows(take(block, slice(0, 1)))
         scorer = WeightedFactor.empty(plan.kernel, head, plan.ridge)
         none = np.zeros(0, dtype=np.int64)
         seed = draw_seed(self.random_state)
-        return State(plan, seed, scorer, none, np.zeros(0), none, 0, head, self._next_shrink(plan, 0))
+        return State(
+            plan, seed, scorer, none, np.zeros(0), none, 0, head, self._next_shrink(plan, 0), preprocessing
+        )
 
     def _restore(self, state: State | None, history: list[dict[str, float]]) -> None:
         self.__dict__.pop("_reading", None)
@@ -228,6 +322,20 @@ class StreamSampler(ScoreSampler):
             self._reading = self._make_dictionary(self._finished(self._state))
         return self._reading
 
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
+        from squeak.samplers.checkpoint import parts_of
+
+        self._needs_rows()
+        return parts_of(self, self._state, self.history_)
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:
+        """Return the sampler that :meth:`to_parts` took apart, ready for more rows."""
+        from squeak.samplers.checkpoint import sampler_from
+
+        return sampler_from(arrays, content, kernel)
+
     def _needs_rows(self) -> None:
         if not hasattr(self, "_state"):
             raise NotFittedError(f"this {type(self).__name__} has seen no rows yet: call fit or partial_fit")
@@ -252,4 +360,5 @@ class StreamSampler(ScoreSampler):
             n_seen=state.n_seen,
             sources=((label, state.n_seen),),
             eps=state.plan.eps,
+            preprocessing=state.preprocessing,
         )

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, label_of, n_rows, take, width_of
 from squeak.core.seeds import RandomState, coins, draw_seed
+from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import Sampler, check_max_atoms, own_kernel, ridge_or_default
 
@@ -28,6 +30,7 @@ class _Reservoir:
     uniforms: Array
     n_seen: int
     head: Rows
+    preprocessing: Preprocessing | None = None
 
     def add(self, block: Rows) -> _Reservoir:
         n, had = n_rows(block), self.uniforms.size
@@ -86,6 +89,21 @@ class Uniform(Sampler):
 
     def fit(self, X: Any, y: Any = None) -> Uniform:
         """Forget everything and choose among the rows of ``X``; ``y`` is ignored."""
+        if isinstance(X, RowSource):
+            return self._fit_source(X)
+        return self._start(X, None)
+
+    def _fit_source(self, source: RowSource) -> Uniform:
+        fresh = clone(self)
+        for block in source.blocks():
+            if hasattr(fresh, "_reservoir"):
+                fresh._reservoir = fresh._reservoir.add(block.X)
+            else:
+                fresh._start(block.X, source.preprocessing)
+        self._reservoir = fresh._reservoir
+        return self
+
+    def _start(self, X: Any, preprocessing: Preprocessing | None) -> Uniform:
         kernel = own_kernel(self.kernel)
         limit = check_max_atoms(self.max_atoms)
         block = check_rows(X, kernel)
@@ -94,7 +112,16 @@ class Uniform(Sampler):
         none, no_rows = np.zeros(0, dtype=np.int64), copy_rows(take(block, slice(0, 0)))
         seed = draw_seed(self.random_state)
         start = _Reservoir(
-            kernel, ridge, seed, limit, no_rows, none, np.zeros(0), 0, copy_rows(take(block, slice(0, 1)))
+            kernel,
+            ridge,
+            seed,
+            limit,
+            no_rows,
+            none,
+            np.zeros(0),
+            0,
+            copy_rows(take(block, slice(0, 1))),
+            preprocessing,
         )
         self._reservoir = start.add(block)
         return self
@@ -104,6 +131,8 @@ class Uniform(Sampler):
         if not hasattr(self, "_reservoir"):
             return self.fit(X)
         so_far = self._reservoir
+        if so_far.preprocessing is not None:
+            X = so_far.preprocessing.encode(X)
         block = check_rows(X, so_far.kernel, width=width_of(so_far.rows), first_row=so_far.n_seen)
         check_same_kind(so_far.head, block)
         self._reservoir = so_far.add(block)
@@ -127,4 +156,5 @@ class Uniform(Sampler):
             ridge=kept.ridge,
             n_seen=n,
             sources=((label_of(kept.head) if self.source is None else str(self.source), n),),
+            preprocessing=kept.preprocessing,
         )

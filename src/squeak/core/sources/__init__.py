@@ -2,6 +2,6 @@
 
 from squeak.core.sources.opening import reopen, rows
 from squeak.core.sources.preprocessing import Preprocessing
-from squeak.core.sources.source import Block, Cursor, RowSource, block_rows
+from squeak.core.sources.source import Block, Cursor, RowSource, block_rows, gather
 
-__all__ = ["Block", "Cursor", "Preprocessing", "RowSource", "block_rows", "reopen", "rows"]
+__all__ = ["Block", "Cursor", "Preprocessing", "RowSource", "block_rows", "gather", "reopen", "rows"]

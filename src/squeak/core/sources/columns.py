@@ -57,8 +57,9 @@ def _plain(column: Any) -> Any:
 
 
 def numbers(column: Any, name: str) -> Array:
-    """Return an Arrow column as floats, NaN where missing; dates in days since 1970, times in hours, durations in seconds.
+    """Return an Arrow column as floats, NaN where missing.
 
+    Dates are in days since 1970, times of day in hours, durations in seconds.
     float32 stays float32; all else becomes float64.
     """
     import pyarrow as pa
@@ -81,7 +82,7 @@ def numbers(column: Any, name: str) -> Array:
         column = pc.cast(column, pa.float32()) if pa.types.is_float16(column.type) else column.cast(pa.uint8())
     elif pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
-    values = column.to_numpy(zero_copy_only=False)
+    values: Array = column.to_numpy(zero_copy_only=False)
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from squeak.core.sources.columns import kind_of
 from squeak.core.sources.pieces import Piece
 from squeak.core.sources.preprocessing import missing_column
-from squeak.core.sources.readers import check_names
+from squeak.core.sources.readers import Reader, check_names
 
 PARQUET = (".parquet", ".pq", ".parq")
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -76,10 +76,9 @@ def _compare_kinds(kinds: dict[str, str], first: dict[str, str], place: str, fir
             )
 
 
-class ParquetReader:
+class ParquetReader(Reader):
     """Rows of Parquet files; each row group is a part."""
 
-    repeatable = True
     ahead = True
 
     def __init__(self, paths: list[Path], needed: Sequence[str] | None = None) -> None:
@@ -87,7 +86,8 @@ class ParquetReader:
 
         self._labels = _tell_apart(paths)
         self._groups: list[tuple[Path, int, int, int]] = []
-        digest, first_kinds, total = hashlib.sha256(), {}, 0
+        digest, total = hashlib.sha256(), 0
+        first_kinds: dict[str, str] = {}
         for path in paths:
             label = self._labels[path]
             try:
@@ -99,7 +99,7 @@ class ParquetReader:
             kinds = {field.name: kind_of(field.type) for field in schema}
             if not self._groups and not first_kinds:
                 first_kinds = {name: kinds[name] for name in kinds if needed is None or name in needed}
-                self.names: Sequence[Any] = list(schema.names)
+                self.names = list(schema.names)
             else:
                 _compare_kinds(kinds, first_kinds, label, self._labels[paths[0]])
             begin = 0
@@ -113,7 +113,7 @@ class ParquetReader:
             digest.update(_tail(path))
         if total == 0:
             raise ValueError(f"{self._labels[paths[0]]} has no rows")
-        self.n_rows: int | None = total
+        self.n_rows = total
         self.n_parts = len(self._groups)
         self.recipe = {"paths": [str(path.resolve()) for path in paths]}
         self._digest = digest.hexdigest()
@@ -171,20 +171,20 @@ class CsvFormat:
             raise ValueError(f"delimiter must be one character; it is {self.delimiter!r}")
 
 
-class CsvReader:
+class CsvReader(Reader):
     """Rows of CSV files, each a part; numbers are read as float64, and only the columns that are needed."""
 
-    repeatable = True
     ahead = True
-    n_rows = None
 
-    def __init__(self, paths: list[Path], form: CsvFormat, *, skip: bool, needed: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, paths: list[Path], form: CsvFormat, *, skip: bool, needed: Sequence[str] | None = None
+    ) -> None:
         self._paths, self.form, self._skip = paths, form, skip
         self._labels = _tell_apart(paths)
         self.skipped_lines = 0
         self.n_parts = len(paths)
         digest = hashlib.sha256(repr(form).encode())
-        self.names: Sequence[Any] = []
+        self.names = []
         for path in paths:
             label = self._labels[path]
             names = self._header(path)
@@ -257,7 +257,7 @@ class CsvReader:
         return "error"
 
     def _column_types(self, path: Path) -> dict[str, Any]:
-        """Return the types found in the first block; whole numbers are read as float64, for fractions may follow."""
+        """Return the types found in the first block; whole numbers are read as float64: fractions may follow."""
         import pyarrow as pa
 
         try:
@@ -294,8 +294,8 @@ class CsvReader:
             if found is not None:
                 row, name, value, wanted = found
                 return ValueError(
-                    f"row {row} of {label}: column {name!r} is {value!r}, not {wanted}; if that stands for a missing "
-                    f"value, pass na_values=[{value!r}]"
+                    f"row {row} of {label}: column {name!r} is {value!r}, not {wanted}; if that stands for a "
+                    f"missing value, pass na_values=[{value!r}]"
                 )
         if "Expected" in reason and "columns" in reason:
             return ValueError(

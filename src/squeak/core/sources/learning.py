@@ -96,7 +96,9 @@ def learn(pieces: list[Piece], names: Sequence[Any], request: Request) -> Prepro
         if request.is_plain:
             return None
         if sp.issparse(first.data) and (request.scale is not None or request.missing is not None):
-            raise ValueError("sparse rows cannot be centred or filled without becoming dense; scale them beforehand")
+            raise ValueError(
+                "sparse rows cannot be centred or filled without becoming dense; scale them beforehand"
+            )
         columns = [NumberColumn(str(name)) for name in names]
         plain = Preprocessing(tuple(columns), width=int(first.data.shape[1]), dtype=_float_type(first.data.dtype))
     else:
@@ -122,7 +124,9 @@ def _column(name: str, pieces: list[Piece], request: Request) -> Column:
     chosen = isinstance(request.categories, Mapping) and name in request.categories and how is not None
     where = pieces[0]
     if kind == "other":
-        raise ValueError(where.words(f"column {name!r} has type {arrow_type}, of which no number can be made; drop it"))
+        raise ValueError(
+            where.words(f"column {name!r} has type {arrow_type}, of which no number can be made; drop it")
+        )
     if kind == "empty":
         raise ValueError(where.words(f"column {name!r} has no values at all in the first rows; drop it"))
     if kind in ("date", "time", "duration"):
@@ -132,7 +136,7 @@ def _column(name: str, pieces: list[Piece], request: Request) -> Column:
     if how is None:
         raise ValueError(
             where.words(
-                f"column {name!r} is text; choose categories='onehot' or 'codes', leave it out with columns= or drop="
+                f"column {name!r} is text; choose categories='onehot' or 'codes', or leave it out with drop="
             )
         )
     if not isinstance(how, str):
@@ -204,7 +208,9 @@ def _scale(wanted: Any, values: Array, label: str, where: Piece, n: int) -> tupl
     if not isinstance(wanted, str):
         return float(wanted[0]), float(wanted[1])
     if values.size == 0:
-        raise ValueError(where.words(f"{label} has no values in the first {n:,} rows to learn a scale from; drop it"))
+        raise ValueError(
+            where.words(f"{label} has no values in the first {n:,} rows to learn a scale from; drop it")
+        )
     if wanted == "standard":
         centre, scale = float(values.mean()), float(values.std())
     else:
@@ -215,8 +221,8 @@ def _scale(wanted: Any, values: Array, label: str, where: Piece, n: int) -> tupl
     if values.min() == values.max():
         raise ValueError(
             where.words(
-                f"{label} is constant ({values[0]:g}) in the first {n:,} rows, so it has no scale: drop it; or, if the "
-                "data is sorted by it, read in shuffled order (shuffle=True), raise learn_rows, or give its scale"
+                f"{label} is constant ({values[0]:g}) in the first {n:,} rows, so it has no scale: drop it; or, if "
+                "the data is sorted by it, read it with shuffle=True, raise learn_rows, or give the column's scale"
             )
         )
     if scale <= 1e-12 * abs(centre):

@@ -52,7 +52,7 @@ def rows(
     drop : sequence of str or int
         Columns to leave out.
     scale : {"standard", "robust", None}, (centre, scale), or a mapping from columns to these
-        (x − mean)/std, or (x − median)/(75% − 25% quantile), learned from the first ``learn_rows`` rows and then frozen.
+        (x − mean)/std, or (x − median)/(75% − 25% quantile), learned from the first ``learn_rows`` rows and frozen.
         In a mapping ``"*"`` stands for all other columns. Categories are not scaled.
     categories : {"onehot", "codes", None}, list of values, or a mapping from columns to these
         How text becomes numbers; both forms have a place for values that come up later. None refuses text. A column
@@ -91,7 +91,8 @@ def rows(
     Examples
     --------
     >>> import pandas as pd, squeak
-    >>> frame = pd.DataFrame({"km": [1.0, 2.0, None, 5.0], "to": ["A", "B", "A", "A"], "late": [0.0, 3.0, 1.0, 2.0]})
+    >>> columns = {"km": [1.0, 2.0, None, 5.0], "to": ["A", "B", "A", "A"], "late": [0.0, 3.0, 1.0, 2.0]}
+    >>> frame = pd.DataFrame(columns)
     >>> source = squeak.rows(frame, target="late", on_bad_rows="skip")
     >>> for X, y in source:
     ...     print(X, y)
@@ -106,7 +107,9 @@ def rows(
     if preprocessing is not None and not isinstance(preprocessing, Preprocessing):
         raise TypeError(f"preprocessing must be a Preprocessing; it is a {type(preprocessing).__name__}")
     if preprocessing is not None and (columns is not None or drop or scale is not None or missing is not None):
-        raise ValueError("with a given preprocessing there is nothing to choose: leave columns, scale and missing out")
+        raise ValueError(
+            "with a given preprocessing there is nothing to choose: leave columns, scale and missing out"
+        )
     request = Request(
         _names(columns, "columns"),
         _names(drop, "drop") or (),
@@ -172,7 +175,7 @@ def _open(source: Any, target: Any, needed: Any, form: CsvFormat, *, tabs: bool,
     if callable(source) or hasattr(source, "__next__"):
         return IteratorReader(source, has_target=target is True)
     raise TypeError(
-        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path, or an iterator of blocks"
+        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path or an iterator"
     )
 
 
@@ -217,4 +220,3 @@ def reopen(recipe: Mapping[str, Any], preprocessing: Preprocessing | None) -> Ro
         shuffle_seed=None if seed is None else int(seed),
         form=csv,
     )
-

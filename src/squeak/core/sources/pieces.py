@@ -46,6 +46,13 @@ class Piece:
         data = self.data.slice(start) if self.is_table else self.data[start:]
         return Piece(data, self.place, self.first + start, None if self.target is None else self.target[start:])
 
+    def up_to(self, stop: int) -> Piece:
+        """Return the first ``stop`` rows of the piece."""
+        if stop >= self.n:
+            return self
+        data = self.data.slice(0, stop) if self.is_table else self.data[:stop]
+        return Piece(data, self.place, self.first, None if self.target is None else self.target[:stop])
+
     def row(self, number: int) -> str:
         """Return words for a row, by its number within the piece."""
         return f"row {self.first + number}" + (f" of {self.place}" if self.place else "")
@@ -55,7 +62,7 @@ class Piece:
         return f"{self.place}: {message}" if self.place else message
 
 
-def as_table(X: Any) -> Any | None:
+def as_table(X: Any) -> Any:
     """Return a pandas, polars or Arrow table as an Arrow table, or None for anything else.
 
     The libraries are asked only if the object is theirs, so none of them is imported for an array.

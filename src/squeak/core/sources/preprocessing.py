@@ -26,7 +26,7 @@ CURE = "skip such rows with on_bad_rows='skip', or fill missing values with miss
 @storage.register
 @dataclass(frozen=True, eq=False, repr=False)
 class Preprocessing:
-    """How columns become numbers: an immutable value, stored with the dictionary or model that was learned through it.
+    """How columns become numbers: an immutable value, stored with the dictionary or model learned through it.
 
     x = (encode(columns), with missing values filled in, − centre) / scale: numbers as they are, dates in days since
     1970, categories as 0/1 numbers or codes with one more place for values never seen before.
@@ -86,7 +86,8 @@ class Preprocessing:
             values.flags.writeable = False
             object.__setattr__(self, name, values)
         if self.width is not None and any(
-            not isinstance(column, NumberColumn) or not 0 <= int(column.name) < self.width for column in self.columns
+            not isinstance(column, NumberColumn) or not 0 <= int(column.name) < self.width
+            for column in self.columns
         ):
             raise ValueError("the preprocessing's columns do not fit an array")
 
@@ -159,13 +160,17 @@ class Preprocessing:
         expected = self.width if self.width is not None else len(self.columns)
         if piece.data.ndim != 2 or piece.data.shape[1] != expected:
             raise ValueError(
-                piece.words(f"rows have shape {piece.data.shape}; {expected} columns are expected, before preprocessing")
+                piece.words(
+                    f"rows have shape {piece.data.shape}; {expected} columns are expected, before preprocessing"
+                )
             )
         if self.width is None:
             coded = [column.name for column in self.columns if not isinstance(column, NumberColumn)]
             if coded:
                 raise TypeError(
-                    piece.words(f"column {coded[0]!r} is not a number: pass a table with named columns, not an array")
+                    piece.words(
+                        f"column {coded[0]!r} is not a number: pass a table with named columns, not an array"
+                    )
                 )
             return np.asarray(piece.data, dtype=exact)
         wanted = [int(column.name) for column in self.columns]
@@ -180,7 +185,9 @@ class Preprocessing:
         if not skip:
             row = int(np.argmin(whole))
             feature = int(np.argmin(finite[row]))
-            raise ValueError(f"{piece.row(row)}: {self._label(self._column_of(feature))} is {X[row, feature]}; {CURE}")
+            raise ValueError(
+                f"{piece.row(row)}: {self._label(self._column_of(feature))} is {X[row, feature]}; {CURE}"
+            )
         kept = np.flatnonzero(whole)
         return X[kept], kept
 
@@ -305,4 +312,3 @@ def finite_sparse(X: Any, piece: Piece, skip: bool) -> tuple[Rows, IntArray | No
         )
     kept = np.setdiff1d(np.arange(csr.shape[0]), owners[~finite])
     return csr[kept], kept, piece.n - len(kept)
-

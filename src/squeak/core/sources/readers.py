@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,36 +19,40 @@ PART = 65_536
 """Rows of an array in memory that count as one part."""
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """Rows of one source, in parts that can be read apart from each other."""
 
     names: Sequence[Any]
     """The columns: names, or numbers where there are none."""
-    n_rows: int | None
+    n_rows: int | None = None
     """The number of rows; None where only reading them all would tell."""
-    n_parts: int
-    repeatable: bool
+    n_parts: int = 1
+    repeatable: bool = True
     """Whether the rows can be read more than once."""
-    ahead: bool
+    ahead: bool = False
     """Whether reading takes long enough to be done on a thread of its own."""
-    recipe: dict[str, Any] | None
+    sparse: bool = False
+    """Whether the rows are CSR."""
+    recipe: dict[str, Any] | None = None
     """How to open it again, as JSON data; None for what lives in memory."""
+    skipped_lines: int = 0
+    """Lines of the part last read that could not be cut into columns and were skipped."""
 
+    @abstractmethod
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
         """Yield the rows of a part from row ``start`` of it on, in pieces of about ``size``."""
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """Return a text that is the same for the same data; empty where that cannot be known beforehand."""
 
 
-class ArrayReader:
+class ArrayReader(Reader):
     """Rows of an array, dense or CSR, in memory or memory-mapped."""
 
-    repeatable = True
-    ahead = False
-
     def __init__(self, X: Any, target: Any = None, path: Path | None = None) -> None:
-        self.X = sp.csr_array(X) if sp.issparse(X) else X
+        self.sparse = bool(sp.issparse(X))
+        self.X = sp.csr_array(X) if self.sparse else X
         if self.X.ndim != 2:
             hint = " (one column? pass x.reshape(-1, 1))" if self.X.ndim == 1 else ""
             raise ValueError(_in(path, f"rows must form a 2-D table; this has shape {self.X.shape}{hint}"))
@@ -58,8 +63,8 @@ class ArrayReader:
         if target is not None and len(target) != self.X.shape[0]:
             raise ValueError(f"there are {self.X.shape[0]:,} rows and {len(target):,} targets")
         self.target, self.path = target, path
-        self.names: Sequence[Any] = range(self.X.shape[1])
-        self.n_rows: int | None = int(self.X.shape[0])
+        self.names = range(self.X.shape[1])
+        self.n_rows = int(self.X.shape[0])
         self.n_parts = -(-self.n_rows // PART)
         self.recipe = None if path is None else {"paths": [str(path.resolve())]}
 
@@ -93,18 +98,14 @@ class ArrayReader:
         return digest.hexdigest()
 
 
-class TableReader:
+class TableReader(Reader):
     """Rows of a pandas, polars or Arrow table in memory."""
 
-    repeatable = True
-    ahead = False
-    recipe = None
-
     def __init__(self, table: Any) -> None:
-        self.table = as_table(table)
-        self.names: Sequence[Any] = list(self.table.column_names)
+        self.table: Any = as_table(table)
+        self.names = list(self.table.column_names)
         check_names(self.names, "")
-        self.n_rows: int | None = int(self.table.num_rows)
+        self.n_rows = int(self.table.num_rows)
         if not self.n_rows or not self.names:
             raise ValueError(f"the table has no rows or no columns: its shape is {(self.n_rows, len(self.names))}")
         self.n_parts = -(-self.n_rows // PART)
@@ -123,13 +124,8 @@ class TableReader:
         return hashlib.sha256(repr((n, str(self.table.schema), rows)).encode()).hexdigest()
 
 
-class IteratorReader:
+class IteratorReader(Reader):
     """Blocks from an iterator: arrays, CSR, tables, or pairs (rows, target); once, or anew from a function."""
-
-    n_rows = None
-    n_parts = 1
-    ahead = False
-    recipe = None
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]], *, has_target: bool) -> None:
         self.repeatable = callable(source)
@@ -139,7 +135,8 @@ class IteratorReader:
         self._held: list[Any] = []
         self._rest: Iterator[Any] | None = None
         first = self._peek()
-        self.names: Sequence[Any] = list(first.data.column_names) if first.is_table else range(first.data.shape[1])
+        self.sparse = bool(sp.issparse(first.data))
+        self.names = list(first.data.column_names) if first.is_table else range(first.data.shape[1])
 
     def _peek(self) -> Piece:
         """Look at the first block; for an iterator that runs only once it is kept."""
@@ -178,7 +175,7 @@ class IteratorReader:
         else:
             if self._opened or self._rest is None:
                 raise ValueError(
-                    "an iterator can be read only once, and it has been: pass a function that returns a new iterator"
+                    "an iterator can be read only once, and it was: pass a function that returns a new iterator"
                 )
             self._opened = True
             held, self._held = self._held, []
@@ -206,7 +203,8 @@ class IteratorReader:
                 f"{X.shape} and type {X.dtype}"
             )
         if hasattr(self, "names") and X.shape[1] != len(self.names):
-            raise ValueError(f"rows from row {first} on have {X.shape[1]} columns; the rows before had {len(self.names)}")
+            before = len(self.names)
+            raise ValueError(f"rows from row {first} on have {X.shape[1]} columns; the rows before had {before}")
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
         if target is not None and len(target) != X.shape[0]:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core import engine
+from squeak.core.rows import check_rows, same_rows, take
 from squeak.core.seeds import ORDER, generator_at
 from squeak.core.sources.columns import ColumnError, kind_of, numbers, texts
 from squeak.core.sources.files import CsvFormat
@@ -130,11 +131,19 @@ class RowSource:
         else:
             pieces = (piece for part in self._order() for piece in self._part_pieces(int(part), 0, wanted))
         for piece in pieces:
-            found.append(piece)
+            found.append(piece.up_to(wanted - total))
             total += piece.n
             if total >= wanted:
                 break
         return found
+
+    def begins_with(self, row: Rows) -> bool:
+        """Tell whether the first row kept is the one given; what cannot be read twice is not used up."""
+        for piece in self._first_pieces():
+            X, _, _ = self._encode(piece)
+            if X.shape[0]:
+                return same_rows(take(X, slice(0, 1)), row)
+        return False
 
     def _part_pieces(self, part: int, start: int, size: int) -> Iterator[Piece]:
         columns = None
@@ -210,7 +219,7 @@ class RowSource:
 
         Files are read one block ahead on a thread of their own. ``skipped_`` counts the rows skipped so far.
         """
-        size = block_rows(len(self.feature_names))
+        size = LARGEST_BLOCK if self.reader.sparse else block_rows(len(self.feature_names))
         blocks = _cut(self._encoded(start or Cursor(), size), size)
         yield from engine.ahead(blocks) if self.reader.ahead else blocks
 
@@ -228,7 +237,7 @@ class RowSource:
                     yield _Encoded(X, y, ends, Cursor(part, row, kept, skipped))
                 kept, skipped, row = kept + len(ends), skipped + piece.n - len(ends), row + piece.n
                 self.skipped_ = skipped
-            skipped += getattr(self.reader, "skipped_lines", 0)
+            skipped += self.reader.skipped_lines
             self.skipped_ = skipped
         if kept == 0:
             raise ValueError(f"there are no rows{f': all {skipped:,} were skipped' if skipped else ''}")
@@ -253,7 +262,9 @@ class RowSource:
         if not self.skip:
             at = int(np.argmax(bad))
             row = piece.row(at if which is None else int(which[at]))
-            raise ValueError(f"{row}: the target {_quoted(self.target)}is {y[at]}; skip such rows with on_bad_rows='skip'")
+            raise ValueError(
+                f"{row}: the target {_quoted(self.target)}is {y[at]}; skip such rows with on_bad_rows='skip'"
+            )
         whole = np.flatnonzero(~bad)
         return X[whole], y[whole], whole if which is None else which[whole]
 
@@ -273,6 +284,13 @@ class RowSource:
             return numbers(column, str(self._inside)).astype(np.float64)
         except ColumnError as error:
             raise ValueError(piece.words(str(error))) from None
+
+
+def gather(X: Any, kernel: Any) -> tuple[Rows, Preprocessing | None]:
+    """Return all rows of an array or of a row source, checked, and how they were preprocessed."""
+    if isinstance(X, RowSource):
+        return check_rows(X.collect()[0], kernel), X.preprocessing
+    return check_rows(X, kernel), None
 
 
 @dataclass(frozen=True)

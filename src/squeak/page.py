@@ -1,0 +1,127 @@
+"""A page of text about a saved object, for the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.dictionary import Dictionary
+from squeak.core.sources import Preprocessing
+from squeak.core.types import Rows
+
+BARS = 24
+WIDTH = 14
+
+
+def page(obj: Any, path: Path, atoms: int) -> str:
+    """Return the page for a dictionary, a sampler or checkpoint, or a preprocessing."""
+    head = f"{path} ({path.stat().st_size / 1e3:,.0f} kB)"
+    if isinstance(obj, Preprocessing):
+        return "\n".join([f"{head}: preprocessing", *_preprocessing(obj)])
+    lines = []
+    if not isinstance(obj, Dictionary):
+        lines.append(f"{head}: {type(obj).__name__}, {obj.n_seen_:,} rows read so far")
+        obj = obj.dictionary_
+    else:
+        lines.append(f"{head}: dictionary")
+    lines += [*_facts(obj), "", *_spectrum(obj)]
+    if obj.preprocessing is not None:
+        lines += ["", *_preprocessing(obj.preprocessing)]
+    return "\n".join([*lines, "", *_atoms(obj, atoms)])
+
+
+def _facts(d: Dictionary) -> list[str]:
+    weights = d.weights
+    facts = {
+        "atoms": f"{len(d):,} for {d.n_seen:,} rows, one in {d.n_seen / len(d):,.0f}",
+        "kernel": str(d.kernel),
+        "ridge": f"{d.ridge:.6g}",
+        "sampling": f"oversampling {'–' if d.oversampling is None else f'{d.oversampling:g}'}, copies {d.copies}",
+        "weights": f"{weights.min():.3g} to {weights.max():.3g}, median {np.median(weights):.3g}",
+        "sources": ", ".join(f"{name} ({n:,})" for name, n in d.sources[:4])
+        + (", …" if len(d.sources) > 4 else ""),
+    }
+    if d.calibrated:
+        facts["effective dimension"] = f"about {d.effective_dimension():.1f}"
+    return [f"  {name:<20} {value}" for name, value in facts.items()]
+
+
+def _spectrum(d: Dictionary) -> list[str]:
+    """Return bars for the largest estimated eigenvalues of K, on a logarithmic scale down to the ridge."""
+    if not d.calibrated:
+        return []
+    values = d.eigenvalues()
+    places = np.unique(np.geomspace(1, len(values), 12).astype(int)) - 1
+    shown = [(place, float(values[place])) for place in places if values[place] > d.ridge / 10]
+    if not shown:
+        return ["  no eigenvalue of K above a tenth of the ridge"]
+    low, high = np.log(d.ridge / 10), np.log(shown[0][1])
+    lines = ["  eigenvalues of K, estimated (the bar ends at a tenth of the ridge)"]
+    for place, value in shown:
+        length = max(1, round(BARS * (np.log(value) - low) / max(high - low, 1e-9)))
+        mark = "█" if value > d.ridge else "░"
+        lines.append(f"  {place + 1:>6}  {value:>10.4g}  {mark * length}")
+    return lines
+
+
+def _preprocessing(p: Preprocessing) -> list[str]:
+    lines = [f"  {len(p.columns)} columns become {p.n_features} numbers"]
+    at = 0
+    for column in p.columns[:30]:
+        words = column.code
+        values = getattr(column, "values", ())
+        if values:
+            words += f" of {len(values)}: {', '.join(values[:6])}{', …' if len(values) > 6 else ''}"
+        if p.scale is not None and p.centre is not None and not values:
+            words += f", (x − {p.centre[at]:.6g}) / {p.scale[at]:.6g}"
+        if p.fill is not None and not np.isnan(p.fill[at]):
+            words += ", missing → (other)" if values else f", missing → {p.fill[at]:.6g}"
+        lines.append(f"    {_cell(column.name, 20):<20} {words}")
+        at += len(column.features)
+    return [*lines, *(["    …"] if len(p.columns) > 30 else [])]
+
+
+def _atoms(d: Dictionary, count: int) -> list[str]:
+    """Return the atoms with the largest scores, each with the rows' own columns."""
+    if count < 1:
+        return []
+    scores = d.factor.scores(d.atoms) if d.calibrated else np.ones(len(d))
+    top = np.argsort(-scores, kind="stable")[:count]
+    table = _columns(d, top)
+    names = list(table)[:8]
+    title = "atoms that say most that no other row says" if d.calibrated else "atoms"
+    header = ["row", "weight", "score", *names]
+    lines = []
+    for line, number in enumerate(top):
+        source = f"{d.sources[d.source_numbers[number]][0]}:" if len(d.sources) > 1 else ""
+        cells = [f"{source}{d.indices[number]}", f"{d.weights[number]:.3g}", f"{scores[number]:.3g}"]
+        lines.append([*cells, *(_value(table[name][line]) for name in names)])
+    widths = [min(24, max(len(str(row[i])) for row in [header, *lines])) for i in range(len(header))]
+    printed = [
+        "  " + "  ".join(f"{_cell(str(cell), w):>{w}}" for cell, w in zip(row, widths, strict=True))
+        for row in [header, *lines]
+    ]
+    more = f", {len(table) - 8} more columns" if len(table) > 8 else ""
+    return [f"  {title}{more}", *printed]
+
+
+def _columns(d: Dictionary, which: Any) -> dict[str, list[Any]]:
+    atoms: Rows = d.atoms
+    if isinstance(atoms, list):
+        return {"object": [atoms[number] for number in which]}
+    chosen = atoms[which]
+    if d.preprocessing is not None:
+        return d.preprocessing.decode(chosen)
+    dense = chosen.toarray() if sp.issparse(chosen) else chosen
+    return {str(column): list(dense[:, column]) for column in range(dense.shape[1])}
+
+
+def _value(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _cell(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

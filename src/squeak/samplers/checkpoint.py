@@ -1,0 +1,295 @@
+"""Checkpoints: the whole state of a run in one file, replaced as the run goes on; resuming gives the same bits.
+
+A state is written only where a block ends, for there the rest of the run depends on nothing but the state and the
+rows to come. Seed and number of rows seen give every later coin; the factor is stored as it is, not built anew.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from squeak.core import storage
+from squeak.core.cholesky import GrowingCholesky
+from squeak.core.dictionary import restored_kernel, stored_kernel
+from squeak.core.leverage import WeightedFactor, check_ridge
+from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
+from squeak.core.sources import Cursor, Preprocessing, RowSource, reopen, rows
+from squeak.samplers.base import Plan
+from squeak.samplers.kors import Kors
+from squeak.samplers.squeak import Squeak
+from squeak.samplers.stream import State, StreamSampler
+
+SAMPLERS: dict[str, type[StreamSampler]] = {"Squeak": Squeak, "Kors": Kors}
+NOT_COMPARED = ("verbose", "random_state")
+"""Parameters that may differ when a run goes on; the seed was drawn when it began."""
+
+
+class Run:
+    """One run with a checkpoint: writes the latest state at the end of a block when it is due."""
+
+    def __init__(
+        self, sampler: StreamSampler, source: RowSource, path: str | os.PathLike[str], every: float
+    ) -> None:
+        if isinstance(every, bool) or not isinstance(every, int | float) or not every >= 0:
+            raise ValueError(f"every must be a number of seconds from 0 on; it is {every!r}")
+        self.sampler, self.source, self.path, self.every = sampler, source, Path(path), every
+        self._last: tuple[State, list[dict[str, float]], Cursor] | None = None
+        self._written = -1
+        self._when = time.monotonic()
+        _check_writable(self.path)
+
+    def keep(self, state: State, history: list[dict[str, float]], cursor: Cursor) -> None:
+        """Take note of the state at the end of a block, and write it when it is due."""
+        self._last = (state, list(history), cursor)
+        if time.monotonic() - self._when >= self.every:
+            self.write()
+
+    def write(self, *, finished: bool = False) -> None:
+        """Write the latest state; the last good checkpoint stays if that fails."""
+        if self._last is None or (self._written == self._last[2].kept and not finished):
+            return
+        state, history, cursor = self._last
+        arrays, content = parts_of(self.sampler, state, history)
+        content["run"] = {
+            "cursor": [cursor.part, cursor.row, cursor.kept, cursor.skipped],
+            "fingerprint": self.source.fingerprint,
+            "recipe": self.source.recipe,
+            "finished": finished,
+            "skipped": self.source.skipped_ if finished else cursor.skipped,
+        }
+        try:
+            storage.write(self.path, StreamSampler.kind, arrays, content)
+        except OSError as error:
+            good = (
+                f"the last good checkpoint is that of row {self._written:,}"
+                if self._written >= 0
+                else "there is none"
+            )
+            raise storage.CheckpointError(
+                f"the checkpoint {self.path} could not be written at row {cursor.kept:,} "
+                f"({error.strerror or error}); {good}, and the sampler keeps all rows up to here"
+            ) from error
+        self._written, self._when = cursor.kept, time.monotonic()
+
+    def read(self, state: State | None, start: Cursor | None) -> StreamSampler:
+        """Read the rows from a place to their end; what stops it leaves a checkpoint."""
+        try:
+            self.sampler._read(self.source, state, start=start, keeper=self)
+        except KeyboardInterrupt:
+            self.write()
+            raise
+        self.write(finished=True)
+        return self.sampler
+
+
+def fit_with_checkpoint(
+    sampler: StreamSampler, X: Any, path: str | os.PathLike[str], every: float
+) -> StreamSampler:
+    """Begin a run, or go on with an unfinished one of the same parameters and data."""
+    source = X if isinstance(X, RowSource) else rows(X)
+    run = Run(sampler, source, path, every)
+    if not run.path.exists():
+        return run.read(None, None)
+    _, arrays, content = storage.read(path, StreamSampler.kind)
+    before = content.get("run")
+    if not isinstance(before, dict):
+        raise ValueError(
+            f"{run.path} holds a saved sampler, not a checkpoint: choose another name for the checkpoint"
+        )
+    if before.get("finished"):
+        return run.read(None, None)
+    try:
+        _check_same_parameters(sampler, content)
+    except ValueError as error:
+        raise ValueError(
+            f"{run.path} holds an unfinished run with {error}: finish it with "
+            f"{content.get('sampler')}.resume, or delete it"
+        ) from None
+    return _go_on(sampler, run, arrays, content, sampler.kernel)
+
+
+def resume(
+    cls: type[StreamSampler],
+    path: str | os.PathLike[str],
+    source: Any,
+    *,
+    kernel: Any,
+    every: float,
+    verbose: int | None,
+) -> StreamSampler:
+    """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
+    _, arrays, content = storage.read(path, StreamSampler.kind)
+    run_facts = content.get("run")
+    if not isinstance(run_facts, dict):
+        raise ValueError(f"{os.fspath(path)} holds a saved sampler, not a checkpoint: squeak.load reads it")
+    sampler = cast(StreamSampler, storage.load(path, kernel=kernel, kind=StreamSampler.kind))
+    if not isinstance(sampler, cls):
+        raise TypeError(
+            f"{os.fspath(path)} holds a run of {type(sampler).__name__}: use {type(sampler).__name__}.resume"
+        )
+    if verbose is not None:
+        sampler.verbose = verbose
+    if run_facts.get("finished"):
+        return sampler
+    if source is None:
+        if run_facts.get("recipe") is None:
+            raise ValueError(f"{os.fspath(path)}: the rows of this run did not come from files; pass source=")
+        source = reopen(run_facts["recipe"], sampler._state.preprocessing)
+    elif not isinstance(source, RowSource):
+        source = rows(source)
+    return _go_on(sampler, Run(sampler, source, path, every), arrays, content, kernel)
+
+
+def _go_on(
+    sampler: StreamSampler, run: Run, arrays: dict[str, Any], content: dict[str, Any], kernel: Any
+) -> StreamSampler:
+    state, history = state_from(arrays, content, kernel)
+    facts = content["run"]
+    cursor = Cursor(*(int(number) for number in facts["cursor"]))
+    known, now = facts.get("fingerprint"), run.source.fingerprint
+    if known != now or (not now and not run.source.begins_with(state.head)):
+        raise ValueError(
+            f"{run.path} is the checkpoint of a run over other data, or over the same read in another way"
+        )
+    if run.source.preprocessing != state.preprocessing:
+        raise ValueError(f"{run.path}: the rows of that run were preprocessed in another way")
+    storage.remove_leftovers(run.path)
+    sampler._restore(state, history)
+    run._written = cursor.kept
+    return run.read(state, cursor)
+
+
+def _check_writable(path: Path) -> None:
+    """Fail before any row is read where a checkpoint could not be written."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"the checkpoint's folder {folder} does not exist")
+    if path.is_dir():
+        raise IsADirectoryError(f"the checkpoint {path} is a folder; name a file")
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise PermissionError(f"the checkpoint {path} cannot be written there")
+
+
+def _check_same_parameters(sampler: StreamSampler, content: dict[str, Any]) -> None:
+    if content.get("sampler") != type(sampler).__name__:
+        raise ValueError(f"another sampler ({content.get('sampler')})")
+    now, then = _params_to_data(sampler), content["params"]
+    for name in now:
+        if name not in NOT_COMPARED and now[name] != then.get(name):
+            raise ValueError(f"another {name} ({_words(then.get(name))}; now {_words(now[name])})")
+    if isinstance(now["random_state"], int) and now["random_state"] != then.get("random_state"):
+        raise ValueError(f"another random_state ({then.get('random_state')}; now {now['random_state']})")
+
+
+def _words(value: Any) -> str:
+    return str(value["kernel_repr"]) if isinstance(value, dict) and "kernel_repr" in value else repr(value)
+
+
+def _params_to_data(sampler: StreamSampler) -> dict[str, Any]:
+    """Return the sampler's parameters as JSON data; a random state that is no int is left out, for it was used."""
+    params: dict[str, Any] = {}
+    for name, value in sampler.get_params(deep=False).items():
+        if name == "kernel":
+            params[name] = None if value is None else stored_kernel(value)
+        elif name == "random_state":
+            params[name] = int(value) if isinstance(value, int | np.integer) else None
+        elif callable(value):
+            raise TypeError(f"{name} is code, which is never stored: a run with a schedule can have no checkpoint")
+        else:
+            params[name] = value.item() if isinstance(value, np.generic) else value
+    return params
+
+
+def parts_of(
+    sampler: StreamSampler, state: State, history: list[dict[str, float]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a stream's arrays and the rest as JSON data, for a file."""
+    plan, scorer = state.plan, state.scorer
+    arrays = {
+        "indices": state.indices,
+        "probabilities": state.probabilities,
+        "counts": state.counts,
+        "weights": scorer.weights,
+        "factor": scorer.factor.inverse,
+        **rows_to_arrays(scorer.atoms),
+        **rows_to_arrays(state.head, "head_"),
+    }
+    content = {
+        "sampler": type(sampler).__name__,
+        "params": _params_to_data(sampler),
+        **stored_kernel(plan.kernel),
+        "plan": {
+            "ridge": plan.ridge,
+            "oversampling": plan.oversampling,
+            "copies": plan.copies,
+            "eps": plan.eps,
+            "max_atoms": plan.max_atoms,
+        },
+        "seed": state.seed,
+        "ridge": scorer.ridge,
+        "n_seen": state.n_seen,
+        "shrink_at": state.shrink_at,
+        "preprocessing": None if state.preprocessing is None else state.preprocessing.to_data(),
+        "history": history,
+    }
+    return arrays, content
+
+
+def state_from(
+    arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None
+) -> tuple[State, list[dict[str, float]]]:
+    """Return the state and the history that :func:`parts_of` took apart, or raise what does not fit."""
+    resolved = restored_kernel(content, kernel if content["kernel"] is None else None)
+    facts = content["plan"]
+    plan = Plan(
+        resolved,
+        check_ridge(float(facts["ridge"])),
+        float(facts["oversampling"]),
+        int(facts["copies"]),
+        float(facts["eps"]),
+        None if facts["max_atoms"] is None else int(facts["max_atoms"]),
+    )
+    atoms, head = rows_from_arrays(arrays), rows_from_arrays(arrays, "head_")
+    numbers = {name: arrays[name] for name in ("indices", "probabilities", "counts", "weights")}
+    m, factor, n_seen = n_rows(atoms), np.array(arrays["factor"]), int(content["n_seen"])
+    fits = all(array.shape == (m,) for array in numbers.values()) and factor.shape == (m, m)
+    if not fits or n_rows(head) != 1 or width_of(head) != width_of(atoms) or n_seen < 1:
+        raise ValueError("its arrays do not fit each other")
+    finite = np.isfinite(factor).all() and np.all(numbers["weights"] > 0) and np.all(numbers["probabilities"] > 0)
+    if not finite or np.any(numbers["counts"] < 1) or np.any(numbers["indices"] >= n_seen):
+        raise ValueError("its numbers are not those of a stream")
+    ridge = check_ridge(float(content["ridge"]))
+    scorer = WeightedFactor(resolved, atoms, np.array(numbers["weights"]), ridge, GrowingCholesky(factor))
+    preprocessing = content["preprocessing"]
+    state = State(
+        plan,
+        int(content["seed"]),
+        scorer,
+        np.array(numbers["indices"]),
+        np.array(numbers["probabilities"]),
+        np.array(numbers["counts"]),
+        n_seen,
+        head,
+        None if content["shrink_at"] is None else int(content["shrink_at"]),
+        None if preprocessing is None else Preprocessing.from_data(preprocessing),
+    )
+    history = [{str(name): float(value) for name, value in entry.items()} for entry in content["history"]]
+    return state, history
+
+
+def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:
+    """Return the fitted sampler from a file's parts, as it stood."""
+    name, params = content["sampler"], dict(content["params"])
+    if name not in SAMPLERS:
+        raise ValueError(f"no sampler is known by the name {name!r}")
+    state, history = state_from(arrays, content, kernel)
+    if params["kernel"] is not None:
+        params["kernel"] = restored_kernel(params["kernel"], kernel if params["kernel"]["kernel"] is None else None)
+    sampler = SAMPLERS[name](**params)
+    sampler._restore(state, history)
+    return sampler

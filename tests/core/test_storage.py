@@ -2,15 +2,19 @@ import contextlib
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import kernels as gp
 
+import squeak
 from squeak import Dictionary, Kors, Squeak
 from squeak.core.storage import StorageError
 from squeak.kernels import RBF, Linear, Matern, PairwiseKernel
+from squeak.samplers import Uniform
 
 
 @pytest.fixture
@@ -170,3 +174,40 @@ def test_a_failed_write_leaves_the_old_file(saved, d, monkeypatch):
         d.save(saved)
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
+def test_a_file_of_version_1_is_still_read():
+    """Written by the first release of the format, before preprocessing and checkpoints."""
+    old = Path(__file__).parents[1] / "data" / "dictionary-v1.sqk"
+    with zipfile.ZipFile(old) as archive:
+        assert json.loads(archive.read("meta.json"))["version"] == 1
+    d = squeak.load(old)
+    assert (len(d), d.n_seen, d.kernel, d.preprocessing) == (146, 2000, RBF(2.0), None)
+    X = np.random.default_rng(0).standard_normal((2000, 2))
+    assert d == Squeak(kernel=RBF(2.0), ridge=1.0, oversampling=10, random_state=0).fit(X).dictionary_
+
+
+def test_every_kind_of_object_comes_back_from_save_and_load(rng, tmp_path):
+    X = rng.standard_normal((500, 2))
+    source = squeak.rows(X, scale="robust")
+    sampler = Squeak(kernel=RBF("median"), max_atoms=30, random_state=0).fit(source)
+    for obj in (sampler.dictionary_, source.preprocessing):
+        squeak.save(obj, tmp_path / "x.sqk")
+        assert squeak.load(tmp_path / "x.sqk") == obj
+    squeak.save(sampler, tmp_path / "x.sqk")
+    again = squeak.load(tmp_path / "x.sqk")
+    assert again.get_params() == sampler.get_params()
+    more = rng.standard_normal((500, 2))
+    assert again.partial_fit(more).dictionary_ == sampler.partial_fit(more).dictionary_
+    assert again.history_ == sampler.history_
+
+
+def test_what_cannot_be_saved_says_so(rng, tmp_path):
+    fitted = Uniform(kernel=RBF(1.0), max_atoms=5, random_state=0).fit(rng.standard_normal((20, 2)))
+    with pytest.raises(TypeError, match="a Uniform cannot be saved: save its dictionary_"):
+        squeak.save(fitted, tmp_path / "x.sqk")
+    with pytest.raises(NotFittedError, match="has seen no rows"):
+        squeak.save(Squeak(), tmp_path / "x.sqk")
+    with pytest.raises(TypeError, match="ridge is code, which is never stored"):
+        squeak.save(Squeak(kernel=RBF(1.0), ridge=lambda n: 1.0).fit(rng.random((20, 2))), tmp_path / "x.sqk")
+    assert not (tmp_path / "x.sqk").exists()

@@ -93,6 +93,9 @@ def _check_sparse(X: Any, kernel: Any, width: int | None, first_row: int) -> Row
     if X.dtype.kind == "c":
         raise TypeError("rows must be real numbers; these are complex")
     csr = sp.csr_array(X)
+    if not csr.has_canonical_format:  # scipy would sort in place, on several threads at once
+        csr = csr.copy()
+        csr.sum_duplicates()
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
     if csr.ndim != 2:

@@ -127,7 +127,7 @@ class ParquetReader(Reader):
         label = self._labels[path]
         seen = 0
         try:
-            with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20, page_checksum_verification=True) as file:
                 batches = file.iter_batches(
                     batch_size=size, row_groups=[group], columns=None if columns is None else list(columns)
                 )

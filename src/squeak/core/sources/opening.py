@@ -155,10 +155,10 @@ def _open(source: Any, target: Any, needed: Any, form: CsvFormat, *, tabs: bool,
     ):
         return open_files(find_files(source), target, needed, form, tabs=tabs, skip=skip)
     library = type(source).__module__.partition(".")[0]
+    if library == "polars" and type(source).__name__ == "LazyFrame":
+        raise TypeError("a polars LazyFrame must be collected first, or written to Parquet and read from there")
     if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
         return TableReader(source)
-    if library == "polars" and hasattr(source, "collect"):
-        raise TypeError("a polars LazyFrame must be collected first, or written to Parquet and read from there")
     if sp.issparse(source) or isinstance(source, np.ndarray):
         given = target if target is not None and not isinstance(target, str | int) else None
         if np.ma.isMaskedArray(source):

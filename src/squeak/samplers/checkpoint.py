@@ -278,8 +278,12 @@ def state_from(
         None if content["shrink_at"] is None else int(content["shrink_at"]),
         None if preprocessing is None else Preprocessing.from_data(preprocessing),
     )
-    history = [{str(name): float(value) for name, value in entry.items()} for entry in content["history"]]
-    return state, history
+    return state, [_history_entry(entry) for entry in content["history"]]
+
+
+def _history_entry(entry: Any) -> dict[str, float]:
+    numbers = ("effective_dimension", "ridge")
+    return {name: float(entry[name]) if name in numbers else int(entry[name]) for name in ("rows", "atoms", *numbers)}
 
 
 def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:

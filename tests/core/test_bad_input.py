@@ -16,7 +16,9 @@ rng = np.random.default_rng(0)
 
 
 def good(n=2_000):
-    return pd.DataFrame({"distance": rng.standard_normal(n), "delay": rng.standard_normal(n), "to": ["A", "B"] * (n // 2)})
+    return pd.DataFrame(
+        {"distance": rng.standard_normal(n), "delay": rng.standard_normal(n), "to": ["A", "B"] * (n // 2)}
+    )
 
 
 def parquet(folder, frame, name="flights.parquet", **options):
@@ -150,13 +152,16 @@ KINDS = {
     "empty CSV file": (lambda f: squeak.rows(text(f, "")), "flights.csv is empty"),
     "CSV with only a header": (lambda f: squeak.rows(text(f, "a,b\n")), "flights.csv has a header and no rows"),
     "Parquet cut short": (cut_short, "flights.parquet is cut short, damaged, or not a Parquet file"),
-    "Parquet damaged within": (damaged, r"flights.parquet is cut short, damaged, or not a Parquet file \(row group 0\)"),
+    "Parquet damaged within": (
+        damaged,
+        r"flights.parquet is cut short, damaged, or not a Parquet file \(row group 0\)",
+    ),
     "Parquet with one bit changed": (one_bit, r"flights.parquet is cut short, damaged.*\(row group 0\)"),
     "npy cut short": (cut_array, "x.npy is cut short or not an array of numbers"),
     "npy of objects": (object_array, "x.npy is cut short or not an array of numbers.*objects"),
     "CSV line cut short": (
         lambda f: squeak.rows(text(f, "a,b\n1,2\n3,4\n5")),
-        r"flights.csv is cut short or has a line with more or fewer values.*Expected 2 columns, got 1: 5; skip such",
+        "flights.csv is cut short or has a line with more or fewer values.*Expected 2 columns, got 1: 5; skip",
     ),
     "wrong delimiter": (
         lambda f: squeak.rows(text(f, "a;b;c\n1;2;3\n")),
@@ -170,7 +175,7 @@ KINDS = {
     "zero bytes": (lambda f: squeak.rows(text(f, b"a,b\n\x00\x00,1\n")), "flights.csv is not a CSV file"),
     "constant column": (
         lambda f: squeak.rows(good().assign(delay=3.0), scale="standard"),
-        r"column 'delay' is constant \(3\) in the first 2,000 rows, so it has no scale: drop it; or, if the data is",
+        r"column 'delay' is constant \(3\) in the first 2,000 rows, so it has no scale: drop it; or, if the",
     ),
     "robust scale of a column that is mostly one value": (
         lambda f: squeak.rows(good().assign(delay=[1.0, 1.0, 1.0, 1.0, 2.0] * 400), scale={"delay": "robust"}),
@@ -188,7 +193,10 @@ KINDS = {
         lambda f: squeak.rows(np.full((5, 2), np.nan), on_bad_rows="skip"),
         "there are no rows: all 5 were skipped",
     ),
-    "nested column": (nested, r"n.parquet: column 'tags' has type list<.*>, of which no number can be made; drop it"),
+    "nested column": (
+        nested,
+        r"n.parquet: column 'tags' has type list<.*>, of which no number can be made; drop it",
+    ),
     "column without values": (
         lambda f: squeak.rows(good().assign(delay=None)),
         "column 'delay' has no values at all in the first rows; drop it",
@@ -203,7 +211,10 @@ KINDS = {
     "no file": (lambda f: squeak.rows(f / "no.parquet"), "there is no file .*no.parquet"),
     "no match": (lambda f: squeak.rows(str(f / "*.parquet")), r"no file matches .*\*\.parquet"),
     "empty folder": (lambda f: squeak.rows(f), "has no Parquet, CSV or npy files"),
-    "unknown kind of file": (lambda f: squeak.rows(text(f, "x", "a.docx")), "a.docx is of a kind that is not known"),
+    "unknown kind of file": (
+        lambda f: squeak.rows(text(f, "x", "a.docx")),
+        "a.docx is of a kind that is not known",
+    ),
     "one file twice": (lambda f: squeak.rows([text(f, "a\n1\n"), f / "flights.csv"]), "flights.csv is named twice"),
     "unknown scale": (lambda f: squeak.rows(good(), scale="minmax"), "scale must be 'standard', 'robust'"),
     "scale for a column not there": (
@@ -214,7 +225,10 @@ KINDS = {
     "unknown policy": (lambda f: squeak.rows(good(), on_bad_rows="drop"), "on_bad_rows must be 'raise' or 'skip'"),
     "nothing to shuffle": (lambda f: squeak.rows(parquet(f, good()), shuffle=True), "only one part"),
     "everything dropped": (lambda f: squeak.rows(good(), drop=["distance", "delay", "to"]), "no column is left"),
-    "text as columns": (lambda f: squeak.rows(good(), columns="distance"), "columns must be a list of column names"),
+    "text as columns": (
+        lambda f: squeak.rows(good(), columns="distance"),
+        "columns must be a list of column names",
+    ),
     "lazy frame": (lambda f: squeak.rows(pl.LazyFrame({"a": [1.0]})), "must be collected first"),
     "a number": (lambda f: squeak.rows(3), "rows cannot be read from a int"),
     "sparse rows with a scale": (

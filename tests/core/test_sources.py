@@ -1,6 +1,7 @@
 """Rows from anywhere: the same rows give the same blocks, and preprocessing is the same for ever after."""
 
 import datetime
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -54,16 +55,29 @@ def origins(X, tmp_path_factory):
         "glob": lambda: str(folder / "many" / "*.parquet"),
         "list": lambda: [str(folder / "many" / f"part-{i}.parquet") for i in range(3)],
         "CSV": lambda: folder / "x.csv",
-        "iterator": lambda: (X[a:b] for a, b in zip(cuts, cuts[1:], strict=False)),
-        "function": lambda: lambda: (X[a:b] for a, b in zip(cuts, cuts[1:], strict=False)),
+        "iterator": lambda: (X[a:b] for a, b in pairwise(cuts)),
+        "function": lambda: lambda: (X[a:b] for a, b in pairwise(cuts)),
         "iterator of tables": lambda: iter([frame.iloc[:12_345], frame.iloc[12_345:]]),
     }
 
 
-ORIGINS = (
-    "array, memory map, npy, pandas, polars, Arrow, record batches, Parquet, folder, glob, list, CSV, iterator, "
-    "function, iterator of tables"
-).split(", ")
+ORIGINS = [
+    "array",
+    "memory map",
+    "npy",
+    "pandas",
+    "polars",
+    "Arrow",
+    "record batches",
+    "Parquet",
+    "folder",
+    "glob",
+    "list",
+    "CSV",
+    "iterator",
+    "function",
+    "iterator of tables",
+]
 
 
 def same_but_for_names(d, e):
@@ -88,7 +102,7 @@ def test_reading_goes_on_from_any_block(origin, origins):
     blocks = list(source.blocks())
     assert [len(block.X) for block in blocks] == [65_536, 65_536, N - 2 * 65_536]
     assert blocks[-1].cursor.kept == N
-    for before, block in zip(blocks, blocks[1:], strict=False):
+    for before, block in pairwise(blocks):
         again = next(source.blocks(before.cursor))
         assert np.array_equal(again.X, block.X)
         assert again.cursor == block.cursor
@@ -150,7 +164,9 @@ def test_columns_become_the_numbers_they_stand_for():
 
 
 def test_codes_unknown_values_and_chosen_categories():
-    source = squeak.rows(flights(), columns=["to", "km"], categories={"to": "codes", "km": ["100", "700"]}, missing=0)
+    source = squeak.rows(
+        flights(), columns=["to", "km"], categories={"to": "codes", "km": ["100", "700"]}, missing=0
+    )
     assert source.collect()[0].tolist() == [[0, 1, 0, 0], [1, 0, 0, 1], [2, 0, 0, 1], [0, 0, 1, 0]]
     later = pd.DataFrame({"km": [700, 1], "to": ["CDG", "LIL"]})
     assert source.preprocessing.encode(later).tolist() == [[2, 0, 1, 0], [1, 0, 0, 1]]
@@ -182,7 +198,7 @@ def test_bad_rows_are_skipped_and_counted_wherever_they_are(rng):
     blocks = list(source.blocks())
     assert np.array_equal(np.vstack([block.X for block in blocks]), whole)
     assert source.skipped_ == 5_000
-    for before, block in zip(blocks, blocks[1:], strict=False):
+    for before, block in pairwise(blocks):
         again = list(source.blocks(before.cursor))
         assert np.array_equal(again[0].X, block.X)
         assert source.skipped_ == 5_000
@@ -221,7 +237,9 @@ def test_sorted_files_need_shuffling_and_then_work(tmp_path):
     months = np.repeat(np.arange(12.0), 3_000)
     frame = pd.DataFrame({"month": months, "x": np.random.default_rng(0).standard_normal(36_000)})
     frame.to_parquet(tmp_path / "sorted.parquet", row_group_size=1_000)
-    with pytest.raises(ValueError, match=r"sorted.parquet: column 'month' is constant \(0\) in the first 3,000 rows"):
+    with pytest.raises(
+        ValueError, match=r"sorted.parquet: column 'month' is constant \(0\) in the first 3,000 rows"
+    ):
         squeak.rows(tmp_path / "sorted.parquet", scale="standard", learn_rows=3_000).collect()
     X, _ = squeak.rows(
         tmp_path / "sorted.parquet", scale="standard", learn_rows=12_000, shuffle=True, random_state=0
@@ -230,7 +248,9 @@ def test_sorted_files_need_shuffling_and_then_work(tmp_path):
 
 
 def test_what_was_learned_goes_with_the_dictionary_and_is_applied_again(tmp_path):
-    frame = pd.DataFrame({"km": np.random.default_rng(0).standard_normal(3_000) * 100, "to": ["A", "B", "C"] * 1_000})
+    frame = pd.DataFrame(
+        {"km": np.random.default_rng(0).standard_normal(3_000) * 100, "to": ["A", "B", "C"] * 1_000}
+    )
     source = squeak.rows(frame, scale="standard")
     d = Squeak(kernel=RBF(1.0), ridge=5.0, random_state=0).fit(source).dictionary_
     d.save(tmp_path / "d.sqk")
@@ -270,7 +290,9 @@ def test_partial_fit_after_a_source_takes_rows_as_the_user_has_them():
     assert s.n_seen_ == 4_000
 
 
-@pytest.mark.parametrize("sampler", [Uniform(kernel=RBF(1.0), max_atoms=40, random_state=0), ExactRLS(RBF(1.0), 5.0, random_state=0)])
+@pytest.mark.parametrize(
+    "sampler", [Uniform(kernel=RBF(1.0), max_atoms=40, random_state=0), ExactRLS(RBF(1.0), 5.0, random_state=0)]
+)
 def test_every_sampler_reads_sources(sampler, tmp_path):
     frame = pd.DataFrame({"km": np.random.default_rng(0).standard_normal(900), "to": ["A", "B", "C"] * 300})
     frame.to_parquet(tmp_path / "x.parquet", row_group_size=100)
@@ -297,9 +319,7 @@ def test_csv_of_every_form(tmp_path):
     (tmp_path / "a.tsv").write_text("km\tto\n1\tx\n2.5\ty\n")
     assert squeak.rows(tmp_path / "a.tsv").collect()[0].tolist() == [[1, 1, 0, 0], [2.5, 0, 1, 0]]
     (tmp_path / "b.csv").write_text("1;2\n3;NA\n5;?\n")
-    source = squeak.rows(
-        tmp_path / "b.csv", delimiter=";", header=False, na_values=["?"], on_bad_rows="skip"
-    )
+    source = squeak.rows(tmp_path / "b.csv", delimiter=";", header=False, na_values=["?"], on_bad_rows="skip")
     assert source.collect()[0].tolist() == [[1, 2]]
     assert source.skipped_ == 2
     (tmp_path / "c.csv").write_text('a,"b, c"\n1,2\n3\n5,6\n')

@@ -36,7 +36,7 @@ def run(name, data, checkpoint, result, kill_at=None):
 
 
 def kill_at_step_of_write(write, step):
-    """Kill this process at a step of its nth write: 0 when begun, 1 half written, 2 before, 3 after the replacement."""
+    """Kill this process in its nth write: 0 when begun, 1 half written, 2 before, 3 after the replacement."""
     count = {"writes": 0}
     fsync, replace, opened = os.fsync, os.replace, os.open
 

@@ -235,7 +235,9 @@ def test_a_folder_that_becomes_unwritable_costs_no_rows(X, small_blocks, tmp_pat
     sampler = learn()
     with monkeypatch.context() as patch:
         patch.setattr(storage, "write", full)
-        with pytest.raises(CheckpointError, match=r"No space left on device\); the last good checkpoint is that of row"):
+        with pytest.raises(
+            CheckpointError, match=r"No space left on device\); the last good checkpoint is that of row"
+        ):
             sampler.fit(source(X), checkpoint=path, every=0)
     assert squeak.load(path).n_seen_ == good < sampler.n_seen_
 

@@ -283,7 +283,9 @@ def state_from(
 
 def _history_entry(entry: Any) -> dict[str, float]:
     numbers = ("effective_dimension", "ridge")
-    return {name: float(entry[name]) if name in numbers else int(entry[name]) for name in ("rows", "atoms", *numbers)}
+    return {
+        name: float(entry[name]) if name in numbers else int(entry[name]) for name in ("rows", "atoms", *numbers)
+    }
 
 
 def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -87,6 +88,18 @@ class ArrayReader(Reader):
             if X.dtype not in (np.float32, np.float64):
                 X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
             yield Piece(X, place, first, None if self.target is None else np.asarray(self.target[which]))
+            self._let_go(which)
+
+    def _let_go(self, which: slice) -> None:
+        """Tell the system that a file's rows are not needed in memory any more; they stay readable."""
+        pages = getattr(self.X, "_mmap", None) if self.path is not None else None
+        if pages is None or not hasattr(mmap, "MADV_DONTNEED") or not self.X.flags.c_contiguous:
+            return
+        row = self.X.shape[1] * self.X.itemsize
+        begin = which.start * row // mmap.PAGESIZE * mmap.PAGESIZE
+        length = min(which.stop * row, len(pages)) - begin
+        if length > 0:
+            pages.madvise(mmap.MADV_DONTNEED, begin, length)
 
     def fingerprint(self) -> str:
         """Return a hash of the shape, the type, and rows from the beginning, the middle and the end."""

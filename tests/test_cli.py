@@ -1,0 +1,205 @@
+"""The command as a user meets it: in processes of its own, with exit codes and one-line errors."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import squeak
+from squeak.cli import main
+from squeak.kernels import RBF
+
+ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+
+
+def command(*arguments, module=True, **options):
+    start = (
+        [sys.executable, "-m", "squeak"] if module else [os.path.join(os.path.dirname(sys.executable), "squeak")]
+    )
+    return subprocess.run(
+        [*start, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT, timeout=120, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with flights as CSV and as two Parquet files."""
+    folder = tmp_path_factory.mktemp("flights")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "distance": rng.gamma(2.0, 500.0, 20_000).round(0),
+            "delay": rng.standard_normal(20_000) * 30,
+            "to": rng.choice(["AMS", "CDG", "LIL"], 20_000),
+        }
+    )
+    frame.to_csv(folder / "flights.csv", index=False)
+    frame.iloc[:12_000].to_parquet(folder / "a.parquet", row_group_size=1_000)
+    frame.iloc[12_000:].to_parquet(folder / "b.parquet", row_group_size=1_000)
+    return folder
+
+
+def test_a_dictionary_is_learned_shown_and_merged(folder, tmp_path):
+    learned = command(
+        *["dictionary", folder / "flights.csv", "--target", "delay", "--kernel", "rbf", "--length-scale", "median"],
+        *["--ridge", 100, "--oversampling", 5, "--checkpoint", tmp_path / "run.sqk", "--out", tmp_path / "d.sqk"],
+    )
+    assert learned.returncode == 0, learned.stderr
+    assert "20,000 rows read once" in learned.stdout
+    assert "Squeak: " in learned.stderr  # the bar
+    d = squeak.load(tmp_path / "d.sqk")
+    source = squeak.rows(folder / "flights.csv", target="delay", scale="standard")
+    expected = squeak.Squeak(kernel=RBF("median"), ridge=100.0, oversampling=5.0, random_state=0).fit(source)
+    assert d == expected.dictionary_
+
+    shown = command("show", tmp_path / "d.sqk", "--atoms", 3)
+    assert shown.returncode == 0, shown.stderr
+    for words in (
+        f"{len(d):,} for 20,000 rows",
+        "ridge",
+        "eigenvalues of K",
+        "onehot of 3: AMS, CDG, LIL",
+        "distance",
+    ):
+        assert words in shown.stdout
+    atom = shown.stdout.splitlines()[-1].split()
+    row = pd.read_csv(folder / "flights.csv").iloc[int(atom[0])]
+    assert float(atom[3]) == pytest.approx(row["distance"], rel=1e-4)
+    assert atom[4] == row["to"]
+    assert "20,000 rows read so far" in command("show", tmp_path / "run.sqk").stdout
+
+
+def test_parts_learned_apart_are_merged_where_they_fit(folder, tmp_path):
+    options = ["--scale", "none", "--columns", "distance, delay", "--length-scale", 300, "--ridge", 10, "-q"]
+    for name in "ab":
+        done = command("dictionary", folder / f"{name}.parquet", *options, "--out", tmp_path / f"{name}.sqk")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    merged = command(
+        "merge", tmp_path / "a.sqk", tmp_path / "b.sqk", "--out", tmp_path / "c.sqk", "--max-atoms", 40
+    )
+    assert merged.returncode == 0, merged.stderr
+    assert "2 dictionaries of 20,000 rows" in merged.stdout
+    c = squeak.load(tmp_path / "c.sqk")
+    assert (c.n_seen, len(c) <= 40, len(c.sources)) == (20_000, True, 2)
+    twice = command("merge", tmp_path / "a.sqk", tmp_path / "a.sqk", "--out", tmp_path / "no.sqk")
+    assert twice.returncode == 1
+    assert "merged data must be disjoint" in twice.stderr
+    assert not (tmp_path / "no.sqk").exists()
+
+
+MISTAKES = {
+    "no file": (["dictionary", "nowhere.parquet", "--out", "d.sqk"], 1, "there is no file nowhere.parquet"),
+    "no column": (
+        ["dictionary", "{f}/flights.csv", "--target", "dely", "--out", "d.sqk"],
+        1,
+        "did you mean 'delay'?",
+    ),
+    "no folder": (["dictionary", "{f}/flights.csv", "--out", "no/d.sqk"], 1, "the folder no does not exist"),
+    "no out": (["dictionary", "{f}/flights.csv"], 2, "Missing option '--out'"),
+    "unknown kernel": (["dictionary", "{f}/flights.csv", "--kernel", "magic", "--out", "d"], 2, "Invalid value"),
+    "bad width": (
+        ["dictionary", "{f}/flights.csv", "--length-scale", "wide", "--out", "d.sqk"],
+        2,
+        "--length-scale is a number or 'median', not 'wide'",
+    ),
+    "kors with a limit": (
+        ["dictionary", "{f}/flights.csv", "--sampler", "kors", "--max-atoms", "5", "--out", "d.sqk"],
+        2,
+        "takes --ridge and no --max-atoms",
+    ),
+    "no such command": (["dictionry"], 2, "No such command"),
+    "not a squeak file": (["show", "{f}/flights.csv"], 1, "flights.csv is not a whole squeak file"),
+    "missing file": (["show", "nowhere.sqk"], 1, "nowhere.sqk: No such file or directory"),
+    "one to merge": (["merge", "{f}/d.sqk", "--out", "x.sqk"], 1, "d.sqk: No such file"),
+    "constant column": (
+        ["dictionary", "{f}/constant.csv", "--out", "d.sqk"],
+        1,
+        "constant.csv: column 'b' is constant (7) in the first 100 rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_gets_one_line_and_an_exit_code(mistake, folder, tmp_path, monkeypatch, capsys):
+    (folder / "constant.csv").write_text("a,b\n" + "".join(f"{i},7\n" for i in range(100)))
+    arguments, code, words = MISTAKES[mistake]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "argv", ["squeak", *(part.replace("{f}", str(folder)) for part in arguments)])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as left:
+        main()
+    errors = capsys.readouterr().err
+    assert left.value.code == code
+    assert words in errors
+    if code == 1:
+        assert errors.startswith("squeak: ")
+        assert len(errors.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_shows_no_traceback(tmp_path):
+    done = command("dictionary", "nowhere.parquet", "--out", "d.sqk", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "squeak: there is no file nowhere.parquet\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_a_checkpoint_and_the_same_command_goes_on(number, folder, tmp_path):
+    wide = np.random.default_rng(0).standard_normal((60_000, 500)).astype(np.float32)
+    np.save(tmp_path / "wide.npy", wide)
+    arguments = [
+        "dictionary",
+        tmp_path / "wide.npy",
+        "--scale",
+        "none",
+        "--length-scale",
+        "20",
+        "--max-atoms",
+        "300",
+    ]
+    arguments += ["--checkpoint", tmp_path / "run.sqk", "--every", "0", "--out", tmp_path / "d.sqk", "--quiet"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "squeak", *map(str, arguments)], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+    try:
+        limit = time.monotonic() + 60
+        while not (tmp_path / "run.sqk").exists() and time.monotonic() < limit and child.poll() is None:
+            time.sleep(0.01)
+        os.kill(child.pid, number)
+        _, errors = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 130, errors
+    assert "interrupted; the same command goes on from" in errors
+    assert "Traceback" not in errors
+    assert 0 < squeak.load(tmp_path / "run.sqk").n_seen_ < 60_000
+    assert not (tmp_path / "d.sqk").exists()
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    whole = squeak.Squeak(kernel=RBF(20.0), max_atoms=300, random_state=0).fit(wide)
+    assert squeak.load(tmp_path / "d.sqk") == whole.dictionary_
+
+
+def test_version_help_and_completion():
+    assert command("--version").stdout == f"squeak {squeak.__version__}\n"
+    assert command("--version", module=False).stdout == f"squeak {squeak.__version__}\n"
+    text = command("--help").stdout
+    for word in ("dictionary", "show", "merge", "demo", "--install-completion"):
+        assert word in text
+
+
+def test_importing_squeak_imports_neither_arrow_nor_typer():
+    code = (
+        "import sys, numpy as np, sklearn.base, sklearn.gaussian_process.kernels;"  # may import pandas
+        "before = set(sys.modules); import squeak;"
+        "squeak.Squeak(ridge=1.0, random_state=0).fit(np.random.rand(50, 2)); new = set(sys.modules) - before;"
+        "print([name for name in ('pyarrow', 'typer', 'rich', 'pandas', 'matplotlib', 'tqdm') if name in new])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,19 +1,52 @@
 """Samplers: every way to choose a dictionary. Each has ``fit``; those that read a stream also ``partial_fit``."""
 
+from squeak.samplers.bless import Bless, BlessR
 from squeak.samplers.exact import ExactRLS
+from squeak.samplers.ink import InkEstimate
 from squeak.samplers.kors import Kors
+from squeak.samplers.many_step import ManyStep
 from squeak.samplers.merge import merge
+from squeak.samplers.multinomial import MultinomialNystrom
+from squeak.samplers.oracle import OnlineOracle, OnlineOracleRemoval
+from squeak.samplers.recursive import Recursive
+from squeak.samplers.rpcholesky import GreedyCholesky, RPCholesky
 from squeak.samplers.squeak import Squeak
-from squeak.samplers.theory import kors_oversampling, oracle_oversampling, squeak_oversampling
+from squeak.samplers.theory import (
+    bless_oversampling,
+    kors_oversampling,
+    many_step_oversampling,
+    online_oracle_oversampling,
+    oracle_oversampling,
+    recursive_oversampling,
+    squeak_oversampling,
+    two_step_oversampling,
+)
+from squeak.samplers.two_step import TwoStep
 from squeak.samplers.uniform import Uniform
 
 __all__ = [
+    "Bless",
+    "BlessR",
     "ExactRLS",
+    "GreedyCholesky",
+    "InkEstimate",
     "Kors",
+    "ManyStep",
+    "MultinomialNystrom",
+    "OnlineOracle",
+    "OnlineOracleRemoval",
+    "RPCholesky",
+    "Recursive",
     "Squeak",
+    "TwoStep",
     "Uniform",
+    "bless_oversampling",
     "kors_oversampling",
+    "many_step_oversampling",
     "merge",
+    "online_oracle_oversampling",
     "oracle_oversampling",
+    "recursive_oversampling",
     "squeak_oversampling",
+    "two_step_oversampling",
 ]

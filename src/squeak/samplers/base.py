@@ -73,6 +73,7 @@ class ScoreSampler(Sampler):
     n: int | None
 
     _theory: ClassVar[Any]
+    _takes_schedule: ClassVar[bool] = False
 
     def _make_plan(self, first_rows: Rows, kernel: Any) -> Plan:
         """Check every parameter and fix what depends on the first rows."""
@@ -107,6 +108,8 @@ class ScoreSampler(Sampler):
         )
 
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
+        if callable(self.ridge) and not self._takes_schedule:
+            raise TypeError(f"{type(self).__name__} takes a constant ridge; schedules are for Squeak")
         if callable(self.ridge):
             return check_ridge_beside(check_ridge(self.ridge(1)), kernel, first_rows)
         ridge = ridge_or_default(self.ridge, kernel, first_rows)

@@ -69,8 +69,3 @@ class Kors(StreamSampler):
         self.source = source
         self.random_state = random_state
         self.verbose = verbose
-
-    def _first_ridge(self, kernel: Any, first_rows: Any) -> float:
-        if callable(self.ridge):
-            raise TypeError("Kors takes a constant ridge: its factor only grows; use Squeak for a schedule")
-        return super()._first_ridge(kernel, first_rows)

@@ -87,6 +87,7 @@ class Squeak(StreamSampler):
     """
 
     _theory = staticmethod(squeak_oversampling)
+    _takes_schedule = True
 
     def __init__(
         self,

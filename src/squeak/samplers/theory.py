@@ -68,3 +68,94 @@ def oracle_oversampling(eps: float, delta: float, n: int) -> int:
     """
     _check(eps, delta, n)
     return math.ceil(4 * math.log(4 * n / delta) / eps**2)
+
+
+def two_step_oversampling(eps: float, delta: float, n: int) -> int:
+    """Return q̄ = ⌈ρ·4·log(8n/δ)/ε²⌉ with ρ = (1 + ε)/(1 − ε), for the second step of :class:`TwoStep` (δ/2 each).
+
+    References
+    ----------
+    Thesis, corollary 3.4, corrected; spec 3.1.
+
+    Examples
+    --------
+    >>> from squeak.samplers import two_step_oversampling
+    >>> two_step_oversampling(0.5, 0.1, 1000)
+    542
+    """
+    _check(eps, delta, n)
+    return math.ceil((1 + eps) / (1 - eps) * 4 * math.log(8 * n / delta) / eps**2)
+
+
+def many_step_oversampling(eps: float, delta: float, n: int) -> int:
+    """Return q̄ = ⌈ρ·4·log(4n·T/δ)/ε²⌉ with ρ = (1 + 3ε)/(1 − ε) and T = ⌈log₂ n⌉ + 1 levels.
+
+    References
+    ----------
+    Thesis, algorithm 5; spec 3.2 (T for a ridge of at least 1 and a unit diagonal).
+
+    Examples
+    --------
+    >>> from squeak.samplers import many_step_oversampling
+    >>> many_step_oversampling(0.5, 0.1, 1000)
+    1040
+    """
+    _check(eps, delta, n)
+    levels = math.ceil(math.log2(n)) + 1
+    return math.ceil((1 + 3 * eps) / (1 - eps) * 4 * math.log(4 * n * levels / delta) / eps**2)
+
+
+def recursive_oversampling(eps: float, delta: float, n: int) -> int:
+    """Return q̄ = ⌈16·(3/2)·log(n/δ)⌉, for :class:`Recursive`; its guarantee is for ε = 1/2 whatever ``eps``.
+
+    The estimator's factor 3/2 (it must overestimate) and its log Σ τ̃ ≤ log n are both in the number.
+
+    References
+    ----------
+    Thesis, proposition 3.7; spec 3.3.
+
+    Examples
+    --------
+    >>> from squeak.samplers import recursive_oversampling
+    >>> recursive_oversampling(0.5, 0.1, 1000)
+    222
+    """
+    _check(eps, delta, n)
+    return math.ceil(24 * math.log(n / delta))
+
+
+def online_oracle_oversampling(eps: float, delta: float, n: int) -> int:
+    """Return q̄ = ⌈(16/3)·log(2n/δ)/ε²⌉, for the sequential oracles.
+
+    References
+    ----------
+    Thesis, section 3.2.1, with the constant of spec 4.2.
+
+    Examples
+    --------
+    >>> from squeak.samplers import online_oracle_oversampling
+    >>> online_oracle_oversampling(0.5, 0.1, 1000)
+    212
+    """
+    _check(eps, delta, n)
+    return math.ceil(16 / 3 * math.log(2 * n / delta) / eps**2)
+
+
+def bless_oversampling(eps: float, delta: float, n: int) -> int:
+    """Return q₂ = ⌈24·((2t + 1)/t)²·(1 + t)·log(12·H·n/δ)⌉, t = ``eps``, H = ⌈log₂ n⌉, for BLESS at step 2.
+
+    With probability 1 − δ, at every ridge on the way, τ/(1 + t) ≤ τ̃ ≤ (1 + t)·τ for all rows.
+
+    References
+    ----------
+    Carratino's thesis, theorem 14; FALKON spec 4.4.
+
+    Examples
+    --------
+    >>> from squeak.samplers import bless_oversampling
+    >>> bless_oversampling(0.5, 0.1, 1000)
+    8063
+    """
+    _check(eps, delta, n)
+    levels = max(1, math.ceil(math.log2(n)))
+    return math.ceil(24 * ((2 * eps + 1) / eps) ** 2 * (1 + eps) * math.log(12 * levels * n / delta))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
 
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import resolve
@@ -15,6 +16,7 @@ from squeak.core.seeds import RandomState, coins, draw_seed
 from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import Sampler, check_max_atoms, own_kernel, ridge_or_default
+from squeak.samplers.multinomial import MultinomialNystrom
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,9 @@ class Uniform(Sampler):
     ridge : float, optional
         Not used for the choice; it is the ridge of the dictionary's scores.
         1e-3 of the mean diagonal by default.
+    replacement : bool
+        Draw each atom independently instead; a row drawn twice counts twice. Needs all rows at once: no
+        ``partial_fit``.
     source : str, optional
     random_state : None, int, RandomState or Generator
 
@@ -78,20 +83,34 @@ class Uniform(Sampler):
         kernel: Any = None,
         max_atoms: int = 100,
         ridge: float | None = None,
+        replacement: bool = False,
         source: str | None = None,
         random_state: RandomState = None,
     ) -> None:
         self.kernel = kernel
         self.max_atoms = max_atoms
         self.ridge = ridge
+        self.replacement = replacement
         self.source = source
         self.random_state = random_state
 
+    passes_ = 1.0
+
     def fit(self, X: Any, y: Any = None) -> Uniform:
         """Forget everything and choose among the rows of ``X``; ``y`` is ignored."""
+        if self.replacement:
+            return self._fit_with_replacement(X)
         if isinstance(X, RowSource):
             return self._fit_source(X)
         return self._start(X, None)
+
+    def _fit_with_replacement(self, X: Any) -> Uniform:
+        draws = MultinomialNystrom(
+            self.kernel, self.max_atoms, ridge=self.ridge, source=self.source, random_state=self.random_state
+        )
+        self._dictionary = draws.fit(X).dictionary_
+        self.__dict__.pop("_reservoir", None)
+        return self
 
     def _fit_source(self, source: RowSource) -> Uniform:
         fresh = clone(self)
@@ -124,8 +143,10 @@ class Uniform(Sampler):
             preprocessing,
         )
         self._reservoir = start.add(block)
+        self.__dict__.pop("_dictionary", None)
         return self
 
+    @available_if(lambda self: not self.replacement)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Uniform:
         """Read a block of rows; one at a time or many at once gives the same choice."""
         if not hasattr(self, "_reservoir"):
@@ -142,7 +163,7 @@ class Uniform(Sampler):
     def dictionary_(self) -> Dictionary:
         """The dictionary of all rows read so far."""
         if not hasattr(self, "_reservoir"):
-            return super().dictionary_
+            return self._dictionary if hasattr(self, "_dictionary") else super().dictionary_
         kept = self._reservoir
         m, n = kept.indices.size, kept.n_seen
         return Dictionary(

@@ -1,0 +1,333 @@
+"""BLESS: the ridge comes down from the top, and at each ridge only a few rows need be looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import diagonal
+from squeak.core.rows import n_rows
+from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.types import Array, IntArray, Rows
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, check_max_atoms
+from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, constant_diagonal, merge_draws
+from squeak.samplers.theory import bless_oversampling
+
+SMALLEST_PART = 1e-7
+"""Where max_atoms alone is given, the walk ends at this part of n·κ² at the latest."""
+
+
+class _Bless(BatchSampler):
+    """The walk down the ridges; a subclass draws the dictionary at each."""
+
+    step: float
+    max_atoms: int | None
+
+    _theory = staticmethod(bless_oversampling)
+
+    def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
+        if self.ridge is None and self.max_atoms is not None:
+            return SMALLEST_PART * n_rows(first_rows) * _largest_diagonal(kernel, first_rows)
+        return super()._first_ridge(kernel, first_rows)
+
+    def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
+        limit = None if self.max_atoms is None else check_max_atoms(self.max_atoms)
+        if isinstance(self.step, bool) or not isinstance(self.step, int | float) or not 1 < self.step < np.inf:
+            raise ValueError(f"step must be a number above 1; it is {self.step!r}")
+        path: list[Choice] = []
+        read, nobody = 0, np.zeros(0, dtype=np.int64)
+        before = Choice(nobody, np.zeros(0), nobody, 1, plan.ridge, None)
+        for level, ridge in enumerate(self._ridges(X, plan)):
+            choice, looked_at = self._draw(X, plan, before, ridge, generator_at(seed, SAMPLE, level), limit)
+            read += looked_at
+            if choice.rows.size == 0:  # oversampling·d_eff is below a few: one row stands for all
+                one = generator_at(seed, SAMPLE, level, 1).integers(0, n_rows(X), 1)
+                choice = merge_draws(one, np.full(1, 1 / n_rows(X)), 1, ridge, choice.oversampling)
+            if limit is not None and choice.rows.size > limit:
+                break
+            path.append(choice)
+            if limit is not None and choice.ridge > ridge:
+                break  # the limit was met between two ridges
+            before = choice
+        if not path:
+            raise ValueError(
+                f"even the largest ridge needs more than max_atoms={limit} rows: lower the oversampling"
+            )
+        return path, read / n_rows(X)
+
+    def _ridges(self, X: Rows, plan: Plan) -> Iterator[float]:
+        """Yield ridges that fall by about ``step`` from n·κ² and end exactly at the one asked for."""
+        top = n_rows(X) * _largest_diagonal(plan.kernel, X)
+        levels = max(1, math.ceil(math.log(max(top / plan.ridge, 1.0)) / math.log(self.step)))
+        for level in range(1, levels + 1):
+            yield plan.ridge if level == levels else float(top * (plan.ridge / top) ** (level / levels))
+
+    def _draw(
+        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, limit: int | None
+    ) -> tuple[Choice, int]:
+        """Return the dictionary at a ridge, and how many rows were scored for it."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    @property
+    def path_(self) -> list[Dictionary]:
+        """The dictionaries at every ridge on the way, largest ridge first; they come for free."""
+        self.dictionary_  # noqa: B018  (raises where nothing is fitted)
+        return self._path
+
+
+def _largest_diagonal(kernel: Any, X: Rows) -> float:
+    constant = constant_diagonal(kernel, X)
+    return float(diagonal(kernel, X).max()) if constant is None else constant
+
+
+class BlessR(_Bless):
+    """BLESS without replacement (BLESS-R): each row by a coin, in two stages.
+
+    At ridge γ a row is a candidate with probability β_i = min(1, oversampling·k_ii/(k_ii + γ)), an upper
+    bound; only candidates are scored, τ̃ from the dictionary at the ridge before, and stay with probability
+    p_i/β_i, p_i = min(oversampling·τ̃_i, β_i). p_i is the probability of inclusion, the weight is 1/p_i. The
+    rows scored number about oversampling·n·κ²/γ: the time does not depend on n as long as γ/n does not (for a
+    kernel whose diagonal is constant).
+
+    Parameters
+    ----------
+    kernel, ridge, source, random_state
+        As in :class:`Squeak`.
+    oversampling : float or "theory"
+        Atoms per unit of effective dimension; 2 to 10 in practice.
+    max_atoms : int, optional
+        Walk down the ridges as far as this size allows. With a ridge too, whichever comes first.
+    step : float
+        The factor between two ridges.
+    eps, delta, n : optional
+        For ``oversampling="theory"``.
+
+    Attributes
+    ----------
+    dictionary_ : Dictionary
+        At exactly the ridge asked for; with ``max_atoms``, at the smallest ridge whose dictionary fits.
+    path_ : list of Dictionary
+        At every ridge on the way.
+    passes_ : float
+        Rows scored, in units of n.
+
+    References
+    ----------
+    Rudi, Calandriello, Carratino, Rosasco, "On fast leverage score sampling and optimal learning", NeurIPS
+    2018; Carratino's thesis, algorithm 4, with the corrections of the FALKON spec 4.4 (the inclusion
+    probability, not the acceptance ratio, is stored; scores are taken at the new ridge).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import RBF
+    >>> from squeak.samplers import BlessR
+    >>> X = np.random.default_rng(0).standard_normal((5000, 2))
+    >>> s = BlessR(kernel=RBF(2.0), ridge=10.0, oversampling=5, random_state=0).fit(X)
+    >>> s.dictionary_.ridge, len(s.path_)
+    (10.0, 9)
+    >>> len(BlessR(kernel=RBF(2.0), max_atoms=80, random_state=0).fit(X).dictionary_) <= 80
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        ridge: float | None = None,
+        oversampling: float | str = DEFAULT_OVERSAMPLING,
+        max_atoms: int | None = None,
+        step: float = 2.0,
+        eps: float | None = None,
+        delta: float | None = None,
+        n: int | None = None,
+        source: str | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.oversampling = oversampling
+        self.max_atoms = max_atoms
+        self.step = step
+        self.eps = eps
+        self.delta = delta
+        self.n = n
+        self.source = source
+        self.random_state = random_state
+
+    copies = 1  # a class attribute: each row has one coin
+
+    def _draw(
+        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, limit: int | None
+    ) -> tuple[Choice, int]:
+        candidates, bounds = _candidates(X, plan, ridge, rng)
+        u = rng.random(len(candidates))
+        if candidates.size == 0:
+            return Choice(candidates, np.zeros(0), np.zeros(0, dtype=np.int64), 1, ridge, plan.oversampling), 0
+        looked_at = len(candidates)
+
+        def chances_at(trial: float) -> Array:
+            scores = bounded_scores(before, X, plan, trial, candidates)
+            return np.minimum(plan.oversampling * scores, bounds)
+
+        chances = chances_at(ridge)
+        if limit is not None and before.rows.size and (chances / bounds).sum() > limit:
+            ridge, chances, tries = _fitting_ridge(before.ridge, ridge, chances_at, bounds, limit)
+            looked_at += tries * len(candidates)
+        kept = u * bounds < chances
+        ones = np.ones(int(kept.sum()), dtype=np.int64)
+        return Choice(candidates[kept], chances[kept], ones, 1, ridge, plan.oversampling), looked_at
+
+
+def _candidates(X: Rows, plan: Plan, ridge: float, rng: np.random.Generator) -> tuple[IntArray, Array]:
+    """Return the rows that are looked at, and the probability with which each was."""
+    n, constant = n_rows(X), constant_diagonal(plan.kernel, X)
+    if constant is None:
+        diag = diagonal(plan.kernel, X)
+        bounds = np.minimum(1.0, plan.oversampling * diag / (diag + ridge))
+        chosen = np.flatnonzero(rng.random(n) < bounds)
+        return chosen, bounds[chosen]
+    bound = min(1.0, plan.oversampling * constant / (constant + ridge))
+    if bound == 1.0:
+        return np.arange(n), np.ones(n)
+    chosen = np.sort(distinct(n, int(rng.binomial(n, bound)), rng))
+    return chosen, np.full(len(chosen), bound)
+
+
+def distinct(n: int, size: int, rng: np.random.Generator) -> IntArray:
+    """Return ``size`` different numbers below ``n``, every set equally likely, in time O(size) where that is small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.samplers.bless import distinct
+    >>> len(set(distinct(10**12, 5, np.random.default_rng(0)).tolist()))
+    5
+    """
+    if size > n // 4:
+        return rng.permutation(n)[:size]
+    found = np.zeros(0, dtype=np.int64)
+    while len(found) < size:  # the first of each number, in the order drawn
+        drawn = np.concatenate([found, rng.integers(0, n, size - len(found))])
+        _, first = np.unique(drawn, return_index=True)
+        found = drawn[np.sort(first)]
+    return found
+
+
+def _fitting_ridge(high: float, low: float, chances_at: Any, bounds: Array, limit: int) -> tuple[float, Array, int]:
+    """Return the smallest ridge between two at which the expected size and its deviation fit the limit."""
+    tries = 0
+
+    def expected(chances: Array) -> float:
+        stay = chances / bounds
+        return float(stay.sum() + np.sqrt((stay * (1.0 - stay)).sum()))
+
+    best, chances = high, chances_at(high)
+    while high / low > 1.02 and tries < 12:
+        middle = math.sqrt(high * low)
+        trial = chances_at(middle)
+        tries += 1
+        if expected(trial) <= limit:
+            high, best, chances = middle, middle, trial
+        else:
+            low = middle
+    return best, chances, tries + 1
+
+
+class Bless(_Bless):
+    """BLESS with replacement: candidates drawn uniformly, atoms drawn from them by their scores.
+
+    At ridge γ, R = ⌈candidates·min(n·κ²/γ, n)⌉ rows are drawn uniformly; scored from the dictionary at the
+    ridge before, with P = τ̃/Σ τ̃ and d̃ = (n/R)·Σ τ̃; M = ⌈oversampling·d̃⌉ draws from P are the next
+    dictionary. A draw has inclusion weight R·M·P/n; a row drawn more than once adds up.
+
+    Parameters
+    ----------
+    kernel, ridge, oversampling, max_atoms, step, eps, delta, n, source, random_state
+        As in :class:`BlessR`; the number of draws is kept to ``max_atoms``.
+    candidates : float, optional
+        Candidates per unit of n·κ²/γ; as ``oversampling`` when left out.
+
+    Attributes
+    ----------
+    dictionary_ : Dictionary
+    path_ : list of Dictionary
+    passes_ : float
+
+    References
+    ----------
+    As for :class:`BlessR`; Carratino's thesis, algorithm 3; FALKON spec 4.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import RBF
+    >>> from squeak.samplers import Bless
+    >>> X = np.random.default_rng(0).standard_normal((5000, 2))
+    >>> d = Bless(kernel=RBF(2.0), ridge=10.0, oversampling=3, random_state=0).fit(X).dictionary_
+    >>> bool(abs(d.weights.sum() - 5000) < 1000)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        ridge: float | None = None,
+        oversampling: float | str = DEFAULT_OVERSAMPLING,
+        candidates: float | None = None,
+        max_atoms: int | None = None,
+        step: float = 2.0,
+        eps: float | None = None,
+        delta: float | None = None,
+        n: int | None = None,
+        source: str | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.kernel = kernel
+        self.ridge = ridge
+        self.oversampling = oversampling
+        self.candidates = candidates
+        self.max_atoms = max_atoms
+        self.step = step
+        self.eps = eps
+        self.delta = delta
+        self.n = n
+        self.source = source
+        self.random_state = random_state
+
+    copies = 1  # a class attribute: the coins of an atom are its draws
+
+    def _draw(
+        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, limit: int | None
+    ) -> tuple[Choice, int]:
+        n = n_rows(X)
+        asked = plan.oversampling if self.candidates is None else float(self.candidates)
+        if not (asked > 0 and np.isfinite(asked)):
+            raise ValueError(f"candidates must be positive and finite; it is {self.candidates!r}")
+        size = math.ceil(asked * min(n * _largest_diagonal(plan.kernel, X) / ridge, n))
+        rows = np.arange(n) if size >= n else rng.integers(0, n, size)
+        scores = bounded_scores(before, X, plan, ridge, rows)
+        looked_at = len(rows)
+        if scores.sum() <= 0:
+            raise ValueError(f"{plan.kernel!r} is zero on all rows looked at")
+        wanted = self._draws(scores, n, plan)
+        if limit is not None and before.rows.size and wanted > limit:
+            high, low = before.ridge, ridge
+            while high / low > 1.02:
+                middle = math.sqrt(high * low)
+                trial = bounded_scores(before, X, plan, middle, rows)
+                looked_at += len(rows)
+                high, low = (middle, low) if self._draws(trial, n, plan) <= limit else (high, middle)
+            ridge, scores = high, bounded_scores(before, X, plan, high, rows)
+            wanted = min(limit, self._draws(scores, n, plan))
+        chances = scores / scores.sum()
+        draws = rng.choice(len(rows), wanted, p=chances)
+        return merge_draws(rows[draws], chances[draws] * len(rows) / n, wanted, ridge), looked_at
+
+    @staticmethod
+    def _draws(scores: Array, n: int, plan: Plan) -> int:
+        """Return ⌈oversampling·d̃⌉, d̃ = (n/R)·Σ τ̃ the estimated effective dimension."""
+        return max(1, math.ceil(plan.oversampling * n / len(scores) * float(scores.sum())))

@@ -1,6 +1,7 @@
 """Samplers: every way to choose a dictionary. Each has ``fit``; those that read a stream also ``partial_fit``."""
 
 from squeak.samplers.bless import Bless, BlessR
+from squeak.samplers.compare import compare
 from squeak.samplers.exact import ExactRLS
 from squeak.samplers.ink import InkEstimate
 from squeak.samplers.kors import Kors
@@ -41,6 +42,7 @@ __all__ = [
     "TwoStep",
     "Uniform",
     "bless_oversampling",
+    "compare",
     "kors_oversampling",
     "many_step_oversampling",
     "merge",

@@ -1,0 +1,105 @@
+"""How good a dictionary is, by every measure: accuracy, score ratios, trace error, regression risk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh, svd
+
+from squeak.core import engine
+from squeak.core.accuracy import estimate_accuracy, meter_from_spectrum
+from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import diagonal, gram
+from squeak.core.leverage import scores_at
+from squeak.core.nystrom import TriangularFeatures
+from squeak.core.rows import n_rows, take
+from squeak.core.types import Array, Rows
+
+
+@dataclass(frozen=True)
+class Judge:
+    """All rows, and what is known of them exactly where there are few enough; judges dictionaries of them.
+
+    Parameters
+    ----------
+    X : checked rows
+    kernel : resolved kernel
+    ridge : float
+    exact : bool
+        Whether K and its eigenvectors may be computed.
+    """
+
+    X: Rows
+    kernel: Any
+    ridge: float
+    exact: bool
+
+    @cached_property
+    def K(self) -> Array:
+        """The kernel matrix of all rows."""
+        return gram(self.kernel, self.X)
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """The eigenvalues and eigenvectors of K, ascending."""
+        values, vectors = eigh(self.K, check_finite=False)
+        return values, vectors
+
+    @cached_property
+    def scores(self) -> Array:
+        """The exact ridge leverage scores."""
+        values, vectors = self.spectrum
+        return scores_at(values, np.square(vectors), np.ones(len(values)), self.ridge)
+
+    @cached_property
+    def _meter(self) -> Any:
+        return meter_from_spectrum(*self.spectrum, self.ridge)
+
+    @cached_property
+    def trace(self) -> float:
+        """Tr K."""
+        return float(diagonal(self.kernel, self.X).sum())
+
+    def judge(self, d: Dictionary) -> dict[str, float]:
+        """Return every measure of a dictionary; NaN for what it does not have or what would cost too much."""
+        facts = {"accuracy_low": np.nan, "accuracy_high": np.nan}
+        facts |= {"ratio_mean": np.nan, "ratio_5%": np.nan, "ratio_95%": np.nan}
+        if d.calibrated and self.exact:
+            weights = np.zeros(n_rows(self.X))
+            weights[d.positions] = d.weights
+            facts["accuracy_low"] = facts["accuracy_high"] = self._meter(weights)
+            ratios = d.factor.scores(self.X) / self.scores
+            facts["ratio_mean"] = float(ratios.mean())
+            facts["ratio_5%"], facts["ratio_95%"] = (float(value) for value in np.quantile(ratios, [0.05, 0.95]))
+        elif d.calibrated:
+            found = estimate_accuracy(d, self.X)
+            facts["accuracy_low"], facts["accuracy_high"] = found.lower, found.upper
+        return facts | self._reconstruction(d)
+
+    def _reconstruction(self, d: Dictionary) -> dict[str, float]:
+        """Return the relative trace error of K̃ = Z Zᵀ, and the risk factor where K is known."""
+        features = TriangularFeatures(self.kernel, d.atoms)
+        if not self.exact:
+
+            def squares(tile: slice) -> float:
+                return float(np.square(features.block(take(self.X, tile))).sum())
+
+            kept = sum(engine.map_ordered(squares, engine.tiles(n_rows(self.X), 1024)))
+            return {"trace_error": max(0.0, 1.0 - kept / self.trace), "risk_factor": np.nan}
+        Z = features.transform(self.X)
+        trace_error = max(0.0, 1.0 - float(np.square(Z).sum()) / self.trace)
+        return {"trace_error": trace_error, "risk_factor": self._risk(Z) / (self.ridge * float(self.scores.sum()))}
+
+    def _risk(self, Z: Array) -> float:
+        """Return the mean risk of ridge regression with K̃ = Z Zᵀ over functions drawn from the kernel's own prior.
+
+        R = λ²·Tr[(K̃ + λ)⁻¹K(K̃ + λ)⁻¹] + σ²·Tr[K̃²(K̃ + λ)⁻²] with λ = σ² = ridge; with K itself it is ridge·d_eff.
+        """
+        A, sigma, _ = svd(Z, full_matrices=False, check_finite=False)
+        shares = sigma**2 / (sigma**2 + self.ridge)
+        diag = np.einsum("ij,ij->j", A, self.K @ A)
+        bias = self.trace - float(((2 * shares - shares**2) * diag).sum())
+        return bias + self.ridge * float(np.square(shares).sum())

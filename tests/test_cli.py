@@ -9,10 +9,12 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 import squeak
 from squeak.cli import main
-from squeak.kernels import RBF
+from squeak.kernels import RBF, Linear, PairwiseKernel
+from squeak.samplers import RPCholesky
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -86,6 +88,7 @@ def test_parts_learned_apart_are_merged_where_they_fit(folder, tmp_path):
     assert "2 dictionaries of 20,000 rows" in merged.stdout
     c = squeak.load(tmp_path / "c.sqk")
     assert (c.n_seen, len(c) <= 40, len(c.sources)) == (20_000, True, 2)
+    assert (folder / "a.parquet").exists()
     twice = command("merge", tmp_path / "a.sqk", tmp_path / "a.sqk", "--out", tmp_path / "no.sqk")
     assert twice.returncode == 1
     assert "merged data must be disjoint" in twice.stderr
@@ -115,7 +118,47 @@ MISTAKES = {
     "no such command": (["dictionry"], 2, "No such command"),
     "not a squeak file": (["show", "{f}/flights.csv"], 1, "flights.csv is not a whole squeak file"),
     "missing file": (["show", "nowhere.sqk"], 1, "nowhere.sqk: No such file or directory"),
-    "one to merge": (["merge", "{f}/d.sqk", "--out", "x.sqk"], 1, "d.sqk: No such file"),
+    "one to merge": (["merge", "{f}/d.sqk", "--out", "x.sqk"], 2, "name two dictionaries or more"),
+    "nothing to merge": (["merge", "{f}/d.sqk", "{f}/e.sqk", "--out", "x.sqk"], 1, "d.sqk: No such file"),
+    "out is the data": (
+        ["dictionary", "{f}/flights.csv", "--out", "{f}/flights.csv"],
+        2,
+        "named twice: it would be",
+    ),
+    "out is somebody else's": (["dictionary", "{f}/a.parquet", "--out", "{f}/flights.csv"], 2, "not a squeak file"),
+    "checkpoint is out": (
+        ["dictionary", "{f}/flights.csv", "--checkpoint", "d.sqk", "--out", "d.sqk"],
+        2,
+        "named twice: it would be overwritten",
+    ),
+    "checkpoint is the data": (
+        ["dictionary", "{f}/flights.csv", "--checkpoint", "{f}/flights.csv", "--out", "d.sqk"],
+        2,
+        "named twice: it would be overwritten",
+    ),
+    "no atoms": (
+        ["dictionary", "{f}/flights.csv", "--max-atoms", "0", "--out", "d.sqk"],
+        2,
+        "--max-atoms",
+    ),
+    "negative ridge": (["dictionary", "{f}/flights.csv", "--ridge", "-1", "--out", "d.sqk"], 2, "not a positive"),
+    "negative seed": (["dictionary", "{f}/flights.csv", "--seed", "-1", "--out", "d.sqk"], 2, "--seed"),
+    "long delimiter": (
+        ["dictionary", "{f}/flights.csv", "--delimiter", "ab", "--out", "d"],
+        2,
+        "not one character",
+    ),
+    "bad rows": (
+        ["dictionary", "{f}/bad.csv", "--out", "d.sqk", "--quiet"],
+        1,
+        "row 1 of bad.csv: column 'b' is nan; skip such rows with --on-bad-rows skip, or fill",
+    ),
+    "wrong delimiter": (["dictionary", "{f}/semi.csv", "--out", "d.sqk"], 1, "pass --delimiter ';'"),
+    "text refused": (
+        ["dictionary", "{f}/flights.csv", "--categories", "none", "--out", "d.sqk"],
+        1,
+        "choose --categories onehot or codes, or leave it out with --drop",
+    ),
     "constant column": (
         ["dictionary", "{f}/constant.csv", "--out", "d.sqk"],
         1,
@@ -127,6 +170,8 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_gets_one_line_and_an_exit_code(mistake, folder, tmp_path, monkeypatch, capsys):
     (folder / "constant.csv").write_text("a,b\n" + "".join(f"{i},7\n" for i in range(100)))
+    (folder / "bad.csv").write_text("a,b\n1,2\n3,\n4,5\n")
+    (folder / "semi.csv").write_text("a;b\n1;2\n3;4\n")
     arguments, code, words = MISTAKES[mistake]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
@@ -141,6 +186,87 @@ def test_a_mistake_gets_one_line_and_an_exit_code(mistake, folder, tmp_path, mon
         assert errors.startswith("squeak: ")
         assert len(errors.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_part_learned_like_the_first_can_be_merged(folder, tmp_path):
+    """With all defaults, widths and scales are those of the first part."""
+    for name, extra in (("a", []), ("b", ["--like", tmp_path / "a.sqk"])):
+        part = [
+            "dictionary",
+            folder / f"{name}.parquet",
+            "--max-atoms",
+            60,
+            *extra,
+            "--out",
+            tmp_path / f"{name}.sqk",
+        ]
+        done = command(*part)
+        assert done.returncode == 0, done.stderr
+    merged = command("merge", tmp_path / "a.sqk", tmp_path / "b.sqk", "--out", tmp_path / "c.sqk")
+    assert merged.returncode == 0, merged.stderr
+    c = squeak.load(tmp_path / "c.sqk")
+    assert (c.n_seen, c.preprocessing.column_names) == (20_000, ("distance", "delay", "to"))
+
+
+def run_here(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["squeak", *map(str, arguments)])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as left:
+        main()
+    return left.value.code, capsys.readouterr()
+
+
+def test_columns_of_an_npy_file_go_by_number(tmp_path, monkeypatch, capsys):
+    X = np.random.default_rng(0).standard_normal((500, 4))
+    np.save(tmp_path / "x.npy", X)
+    options = ["--target", "0", "--drop", "2", "--scale", "none", "--length-scale", 2, "--ridge", 1, "-q"]
+    code, _ = run_here(monkeypatch, capsys, "dictionary", tmp_path / "x.npy", *options, "--out", tmp_path / "d.sqk")
+    assert code == 0
+    d = squeak.load(tmp_path / "d.sqk")
+    assert np.array_equal(d.atoms, X[d.indices][:, [1, 3]])
+
+
+def shared(a, b):
+    return float(len(set(a) & set(b)))
+
+
+def test_show_prints_every_kind_of_file(tmp_path, monkeypatch, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 12))
+    S = sp.csr_array((np.ones(200), (np.arange(200), rng.integers(0, 10**6, 200))), shape=(200, 10**6))
+    source = squeak.rows(X, scale="standard")
+    objects = {
+        "wide": squeak.Squeak(kernel=RBF(3.0), ridge=1.0, random_state=0).fit(X.astype(np.float32)).dictionary_,
+        "sparse": squeak.Squeak(kernel=Linear(), ridge=1.0, random_state=0).fit(S[:50]).dictionary_,
+        "text": squeak.Squeak(kernel=PairwiseKernel(shared), ridge=1.0, random_state=0)
+        .fit(["ab", "bc"])
+        .dictionary_,
+        "uncalibrated": RPCholesky(kernel=RBF(3.0), max_atoms=5, random_state=0).fit(X).dictionary_,
+        "one atom": squeak.Squeak(kernel=RBF(3.0), ridge=1.0, random_state=0).fit(X[:1]).dictionary_,
+        "sampler": squeak.Kors(kernel=RBF(3.0), ridge=1.0, random_state=0).fit(X),
+        "preprocessing": source.preprocessing,
+    }
+    words = {
+        "sparse": "largest entries",
+        "text": "its kernel is code",
+        "preprocessing": "12 columns become 12 numbers",
+    }
+    for name, obj in objects.items():
+        squeak.save(obj, tmp_path / "x.sqk")
+        code, printed = run_here(monkeypatch, capsys, "show", tmp_path / "x.sqk")
+        assert code == 0, (name, printed.err)
+        assert words.get(name, "atoms") in printed.out
+
+
+def test_a_terminal_without_our_signs_is_no_error(folder, tmp_path):
+    arguments = ["dictionary", folder / "flights.csv", "--max-atoms", "30", "--out", tmp_path / "d.sqk"]
+    done = subprocess.run(
+        [sys.executable, "-m", "squeak", *map(str, arguments)],
+        capture_output=True,
+        env={**ENVIRONMENT, "PYTHONIOENCODING": "cp1252"},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_mistake_shows_no_traceback(tmp_path):

@@ -5,7 +5,9 @@ Exit codes: 0 done, 1 the data or a file is not as it should be, 2 the command l
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import signal
 import sys
 from enum import StrEnum
@@ -77,6 +79,28 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="The .sqk file to write."
 Names = Annotated[str | None, typer.Option(help="Names, separated by commas.", show_default=False)]
 
 
+def positive(value: float | None) -> float | None:
+    """Refuse what is not a positive, finite number."""
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value} is not a positive number")
+    return value
+
+
+def one_character(value: str | None) -> str | None:
+    """Return the delimiter; a backslash and a t stand for a tab."""
+    value = "\t" if value == "\\t" else value
+    if value is not None and len(value) != 1:
+        raise typer.BadParameter(f"{value!r} is not one character")
+    return value
+
+
+Seed = Annotated[int, typer.Option(min=0, help="The random state.")]
+MaxAtoms = Annotated[
+    int | None,
+    typer.Option(min=1, help="A hard limit on the size; 1000 where no ridge is given.", show_default=False),
+]
+
+
 @app.callback(invoke_without_command=True)
 def squeak(
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
@@ -103,18 +127,31 @@ def dictionary(
     shuffle: Annotated[
         bool, typer.Option(help="Read row groups or files in random order; for sorted data.")
     ] = False,
-    learn_rows: Annotated[int, typer.Option(help="Rows that scales and categories are learned from.")] = 20_000,
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV files; a comma unless said.")] = None,
-    header: Annotated[bool, typer.Option(help="Whether CSV files begin with the names of the columns.")] = True,
+    learn_rows: Annotated[
+        int, typer.Option(min=1, help="Rows that scales and categories are learned from.")
+    ] = 20_000,
+    max_categories: Annotated[int, typer.Option(min=1, help="More values in a text column are refused.")] = 100,
+    delimiter: Annotated[
+        str | None, typer.Option(callback=one_character, help="Of CSV files; a comma unless said.")
+    ] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether CSV files begin with the columns' names.")
+    ] = None,
+    na_values: Annotated[
+        str | None, typer.Option(help="Words for a missing value in CSV files, beside NA and the like, by commas.")
+    ] = None,
     kernel: Annotated[KernelName, typer.Option(help="How rows are compared.")] = KernelName.rbf,
     length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
     ridge: Annotated[
-        float | None, typer.Option(help="Directions with eigenvalues well above it are kept.", show_default=False)
+        float | None,
+        typer.Option(
+            callback=positive, help="Directions with eigenvalues well above it are kept.", show_default=False
+        ),
     ] = None,
-    max_atoms: Annotated[
-        int | None, typer.Option(help="A hard limit on the size; 1000 where no ridge is given.", show_default=False)
-    ] = None,
-    oversampling: Annotated[float, typer.Option(help="Atoms per unit of effective dimension.")] = 10.0,
+    max_atoms: MaxAtoms = None,
+    oversampling: Annotated[
+        float, typer.Option(callback=positive, help="Atoms per unit of effective dimension.")
+    ] = 10.0,
     sampler: Annotated[SamplerName, typer.Option(help="SQUEAK drops atoms again; KORS never does.")] = (
         SamplerName.squeak
     ),
@@ -122,47 +159,71 @@ def dictionary(
         Path | None,
         typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False),
     ] = None,
-    every: Annotated[float, typer.Option(help="Seconds between two writes of the checkpoint.")] = 30.0,
-    seed: Annotated[int, typer.Option(help="The random state.")] = 0,
+    every: Annotated[float, typer.Option(min=0, help="Seconds between two writes of the checkpoint.")] = 30.0,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take kernel, columns, scales, oversampling and (unless given) the ridge from this dictionary, so "
+            "that the two can be merged.",
+            show_default=False,
+        ),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="A name for this part of the data, for merging.", show_default=False)
+    ] = None,
+    seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
     """Learn a dictionary of the rows of DATA in one pass and write it to a file."""
     import squeak as sq
-    from squeak.samplers.base import check_max_atoms
 
+    _check_out(out, [checkpoint, like], data)
+    if checkpoint is not None:
+        _check_out(checkpoint, [like], data)
+    model = None if like is None else sq.Dictionary.load(like)
+    if model is not None:
+        oversampling, ridge = model.oversampling or oversampling, ridge or model.ridge
     if ridge is None and max_atoms is None:
         max_atoms = 1000
     if sampler is SamplerName.kors and max_atoms is not None:
         raise typer.BadParameter("kors never drops an atom, so it takes --ridge and no --max-atoms")
-    check_max_atoms(1 if max_atoms is None else max_atoms)
-    _check_folder(out)
-    source = sq.rows(
-        data if len(data) > 1 else data[0],
-        target,
-        _names(columns),
-        drop=_names(drop) or (),
-        scale=_or_none(scale),
-        categories=_or_none(categories),
-        missing=_or_none(missing),
-        on_bad_rows=on_bad_rows.value,
-        shuffle=shuffle,
-        learn_rows=learn_rows,
-        delimiter="\t" if delimiter == "\\t" else delimiter,
-        header=header,
-        random_state=seed,
-    )
     params: dict[str, Any] = {
-        "kernel": _kernel(kernel, length_scale),
+        "kernel": _kernel(kernel, length_scale) if model is None else model.kernel,
         "ridge": ridge,
         "oversampling": oversampling,
+        "copies": 1 if model is None else model.copies,
+        "source": source,
         "random_state": seed,
         "verbose": 0 if quiet else 1,
     }
     learner = sq.Kors(**params) if sampler is SamplerName.kors else sq.Squeak(**params, max_atoms=max_atoms)
+    known = None if model is None else model.preprocessing
+    choices: dict[str, Any] = {"preprocessing": known}
+    if known is None:
+        choices = {
+            "columns": _names(columns),
+            "drop": _names(drop) or (),
+            "scale": _or_none(scale) if model is None else None,
+            "categories": _or_none(categories),
+            "missing": _or_none(missing),
+        }
+    origin = sq.rows(
+        data if len(data) > 1 else data[0],
+        target,
+        on_bad_rows=on_bad_rows.value,
+        shuffle=shuffle,
+        learn_rows=learn_rows,
+        max_categories=max_categories,
+        delimiter=delimiter,
+        header=header,
+        na_values=_names(na_values) or (),
+        random_state=seed,
+        **choices,
+    )
     if checkpoint is not None and checkpoint.exists() and not quiet:
         typer.echo(f"{checkpoint} is there: going on from it if its run had not ended", err=True)
     try:
-        learner.fit(source, checkpoint=checkpoint, every=every)
+        learner.fit(origin, checkpoint=checkpoint, every=every)
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
             _stop(f"interrupted; the same command goes on from {checkpoint}", 130)
@@ -170,7 +231,7 @@ def dictionary(
     found = learner.dictionary_
     found.save(out)
     if not quiet:
-        skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
+        skipped = f", {origin.skipped_:,} skipped" if origin.skipped_ else ""
         typer.echo(f"{found.n_seen:,} rows read once{skipped}; {len(found):,} atoms kept → {out}")
         typer.echo(
             f"{found.kernel}, ridge {found.ridge:.4g}, effective dimension about {found.effective_dimension():.1f}"
@@ -184,22 +245,33 @@ def show(
 ) -> None:
     """Print what a .sqk file holds: sizes, spectrum, and its most telling atoms in your own columns."""
     import squeak as sq
-    from squeak.page import page
+    from squeak.core.storage import NotStoredError
+    from squeak.page import page, page_without_kernel
 
-    typer.echo(page(sq.load(file), file, atoms))
+    try:
+        typer.echo(page(sq.load(file), file, atoms))
+    except NotStoredError:
+        typer.echo(page_without_kernel(file))
 
 
 @app.command()
 def merge(
     files: Annotated[list[Path], typer.Argument(help="Two or more .sqk files of disjoint data.")],
     out: Out,
-    max_atoms: Annotated[int | None, typer.Option(help="Leave at most so many atoms.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="The random state.")] = 0,
+    max_atoms: Annotated[
+        int | None, typer.Option(min=1, help="Leave at most so many atoms.", show_default=False)
+    ] = None,
+    seed: Seed = 0,
 ) -> None:
-    """Merge dictionaries of disjoint data into one that stands for all of it."""
+    """Merge dictionaries of disjoint data into one that stands for all of it.
+
+    They need the same kernel, columns and scales: learn the second with `squeak dictionary --like first.sqk`.
+    """
     import squeak as sq
 
-    _check_folder(out)
+    if len(files) < 2:
+        raise typer.BadParameter("name two dictionaries or more")
+    _check_out(out, [], [])
     merged = sq.merge(*[sq.Dictionary.load(file) for file in files], random_state=seed, max_atoms=max_atoms)
     merged.save(out)
     typer.echo(f"{len(files)} dictionaries of {merged.n_seen:,} rows; {len(merged):,} atoms kept → {out}")
@@ -231,20 +303,59 @@ def _kernel(name: KernelName, length_scale: str) -> Any:
     width: float | str = length_scale
     if length_scale != "median":
         try:
-            width = float(length_scale)
+            width = positive(float(length_scale)) or 1.0
         except ValueError:
             raise typer.BadParameter(f"--length-scale is a number or 'median', not {length_scale!r}") from None
     return {KernelName.rbf: RBF, KernelName.laplacian: Laplacian, KernelName.matern: Matern}[name](width)
 
 
-def _check_folder(out: Path) -> None:
-    """Fail before a long run where its result could not be written."""
+def _check_out(out: Path, others: list[Path | None], data: list[str]) -> None:
+    """Fail before a long run where its result could not be written, or would take the place of something else."""
+    from squeak.core.sources.files import find_files
+    from squeak.core.storage import StorageError, read
+
     if not out.parent.is_dir():
         raise FileNotFoundError(f"the folder {out.parent} does not exist")
     if out.is_dir():
         raise IsADirectoryError(f"{out} is a folder; name a file")
     if not os.access(out.parent, os.W_OK):
         raise PermissionError(f"{out} cannot be written there")
+    inputs = [*(other for other in others if other is not None), *(find_files(data) if data else [])]
+    if out.resolve() in {path.resolve() for path in inputs}:
+        raise typer.BadParameter(f"{out} is named twice: it would be overwritten")
+    if out.exists():
+        try:
+            read(out)
+        except StorageError:
+            raise typer.BadParameter(
+                f"{out} is there already and is not a squeak file: choose another name"
+            ) from None
+
+
+IN_WORDS_OF_THE_COMMAND = (
+    (r"on_bad_rows='skip'", "--on-bad-rows skip"),
+    (r"missing='median'", "--missing median"),
+    (r"pass delimiter='(.)'", r"pass --delimiter '\1'"),
+    (r"pass delimiter='\\t'", r"pass --delimiter '\\t'"),
+    (r"categories='onehot' or 'codes'", "--categories onehot or codes"),
+    (r"with drop=", "with --drop"),
+    (r"pass header=False, or header=True", "pass --no-header, or --header"),
+    (r"pass na_values=\['(.*?)'\]", r"pass --na-values '\1'"),
+    (r"max_categories=(\d+)", r"--max-categories \1"),
+    (r"raise max_categories", "raise --max-categories"),
+    (r"shuffle=True", "--shuffle"),
+    (r"raise learn_rows", "raise --learn-rows"),
+    (r", or give the column's scale", ""),
+    (r", list the values that matter", ""),
+    (r"set max_atoms", "set --max-atoms"),
+)
+"""Options in our messages as Python has them, and as the command has them."""
+
+
+def _for_the_command(message: str) -> str:
+    for python, words in IN_WORDS_OF_THE_COMMAND:
+        message = re.sub(python, words, message)
+    return message
 
 
 def _stop(message: str, code: int) -> NoReturn:
@@ -258,6 +369,9 @@ def _on_terminate(number: int, frame: object) -> NoReturn:
 
 def main() -> None:
     """Run the command; a user's mistake gets one line and no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without our signs gets question marks, not an error
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
     try:
@@ -277,6 +391,6 @@ def main() -> None:
             text = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.filename is not None:
                 text = f"{error.filename}: {error.strerror}"
-            _stop(text, 1)
+            _stop(_for_the_command(text), 1)
         raise
     sys.exit(code if isinstance(code, int) else 0)

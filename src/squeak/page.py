@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import Preprocessing
 from squeak.core.types import Rows
 
 BARS = 24
-WIDTH = 14
+COLUMNS = 8
 
 
 def page(obj: Any, path: Path, atoms: int) -> str:
@@ -31,6 +32,15 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     if obj.preprocessing is not None:
         lines += ["", *_preprocessing(obj.preprocessing)]
     return "\n".join([*lines, "", *_atoms(obj, atoms)])
+
+
+def page_without_kernel(path: Path) -> str:
+    """Return the page for an object whose kernel is code: what the file says, and nothing that needs the kernel."""
+    kind, arrays, content = storage.read(path)
+    lines = [f"{path} ({path.stat().st_size / 1e3:,.0f} kB): {kind}; its kernel is code, which files never hold"]
+    names = ("kernel_repr", "n_seen", "ridge", "oversampling", "copies", "sources")
+    lines += [f"  {name:<20} {content[name]}" for name in names if name in content]
+    return "\n".join([*lines, f"  {'atoms':<20} {len(arrays['indices']):,}"])
 
 
 def _facts(d: Dictionary) -> list[str]:
@@ -91,7 +101,7 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
     scores = d.factor.scores(d.atoms) if d.calibrated else np.ones(len(d))
     top = np.argsort(-scores, kind="stable")[:count]
     table = _columns(d, top)
-    names = list(table)[:8]
+    names = list(table)[:COLUMNS]
     title = "atoms that say most that no other row says" if d.calibrated else "atoms"
     header = ["row", "weight", "score", *names]
     lines = []
@@ -104,7 +114,7 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
         "  " + "  ".join(f"{_cell(str(cell), w):>{w}}" for cell, w in zip(row, widths, strict=True))
         for row in [header, *lines]
     ]
-    more = f", {len(table) - 8} more columns" if len(table) > 8 else ""
+    more = " (first columns only)" if len(table) > COLUMNS else ""
     return [f"  {title}{more}", *printed]
 
 
@@ -115,8 +125,14 @@ def _columns(d: Dictionary, which: Any) -> dict[str, list[Any]]:
     chosen = atoms[which]
     if d.preprocessing is not None:
         return d.preprocessing.decode(chosen)
-    dense = chosen.toarray() if sp.issparse(chosen) else chosen
-    return {str(column): list(dense[:, column]) for column in range(dense.shape[1])}
+    if sp.issparse(chosen):
+        return {"largest entries": [_largest(chosen[[line]]) for line in range(chosen.shape[0])]}
+    return {str(column): list(chosen[:, column]) for column in range(min(chosen.shape[1], COLUMNS + 1))}
+
+
+def _largest(row: Any) -> str:
+    order = np.argsort(-np.abs(row.data))[:3]
+    return " ".join(f"{row.indices[place]}:{row.data[place]:.3g}" for place in order)
 
 
 def _value(value: Any) -> str:

@@ -145,7 +145,7 @@ KINDS = {
     ),
     "another schema: another type": (
         lambda f: two_files(f, good().assign(delay="late")),
-        "b.parquet has other columns than a.parquet: 'delay' is text there, number here",
+        "b.parquet has other columns than a.parquet: 'delay' is text, in a.parquet number",
     ),
     "another header": (two_texts, "y.csv has other columns than x.csv: there is no column 'b'"),
     "empty Parquet file": (lambda f: squeak.rows(parquet(f, good()[:0])), "flights.parquet has no rows"),
@@ -256,7 +256,6 @@ def test_later_rows_get_the_same_care(tmp_path):
     for frame, message in (
         (good().drop(columns="delay"), "there is no column 'delay'"),
         (good().assign(delay="late"), "column 'delay' is text; a number is expected"),
-        (good().assign(to=pd.Timestamp("2020-01-01")), "column 'to' is a date; a category is expected"),
         (with_value("delay", 3, np.nan), "row 3: column 'delay' is nan"),
     ):
         with pytest.raises(ValueError, match=message):

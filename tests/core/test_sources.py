@@ -346,3 +346,141 @@ def test_a_cursor_counts_what_was_read():
     assert Cursor().kept == 0
     source = squeak.rows(np.arange(10.0).reshape(5, 2))
     assert next(source.blocks()).cursor == Cursor(part=0, row=5, kept=5, skipped=0)
+
+
+def test_the_target_of_an_array_is_no_column_of_its_rows(rng):
+    """With and without a preprocessing: rows to predict for have no target."""
+    X = rng.standard_normal((400, 4))
+    rest = np.delete(X, 1, axis=1)
+    for target in (1, np.int64(1), "1"):
+        plain, scaled = squeak.rows(X, target=target), squeak.rows(X, target=target, scale="standard")
+        assert np.array_equal(plain.collect()[0], rest)
+        assert np.array_equal(plain.collect()[1], X[:, 1])
+        for source in (plain, scaled):
+            d = Squeak(kernel=RBF(2.0), ridge=1.0, random_state=0).fit(source).dictionary_
+            assert d.leverage_scores(rest[:5]).shape == (5,)
+    X[5, 2] = np.nan
+    for scale in (None, "standard"):
+        with pytest.raises(ValueError, match="row 5: column 2 is nan"):
+            squeak.rows(X, target=1, scale=scale).collect()
+    assert np.array_equal(squeak.rows(X[:5], target=1, columns=[3, 0]).collect()[0], X[:5, [3, 0]])
+
+
+def test_targets_of_every_kind(rng):
+    frame = pd.DataFrame({"x": np.arange(4.0), "class": ["a", None, "b", "a"]})
+    X, y = squeak.rows(frame, target="class", on_bad_rows="skip").collect()
+    assert (X[:, 0].tolist(), y.tolist()) == ([0, 2, 3], ["a", "b", "a"])
+    X, y = squeak.rows(frame[["x"]], target=[1, 2, 3, 4]).collect()
+    assert y.tolist() == [1, 2, 3, 4]
+    for target in (
+        pd.Series(["a", np.nan, "b", "c"]),
+        np.array(["2020-01-01", "NaT", "2020-01-02", "NaT"], "M8[D]"),
+    ):
+        with pytest.raises(ValueError, match="row 1: the target is"):
+            squeak.rows(frame[["x"]], target=target).collect()
+    with pytest.raises(ValueError, match="block from row 0 on: 4 rows and 3 targets"):
+        squeak.rows(iter([(frame[["x"]], np.zeros(3))]), target=True).collect()
+    numbered = pd.DataFrame(rng.standard_normal((5, 3)))
+    assert np.array_equal(squeak.rows(numbered, target=2, columns=[0]).collect()[0], numbered.to_numpy()[:, :1])
+
+
+def test_a_category_has_one_name_whatever_its_type(tmp_path):
+    frame = pd.DataFrame({"late": [True, False, True], "gate": [7.0, 12345678901.0, 7.0]})
+    wanted = {"late": [True, False], "gate": [7, 12345678901]}
+    expected = [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [1, 0, 0, 1, 0, 0]]
+    assert squeak.rows(frame, categories=wanted).collect()[0].tolist() == expected
+    learned = squeak.rows(frame, categories={"late": "onehot", "gate": "onehot"}).preprocessing
+    assert learned.encode(frame.astype({"gate": "int64"}))[:, 3:].tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0]]
+    (tmp_path / "zip.csv").write_text("zip,x\n01234,1\n91234,2\n")
+    rows, _ = squeak.rows(tmp_path / "zip.csv", categories={"zip": ["01234"]}).collect()
+    assert rows.tolist() == [[1, 0, 1], [0, 1, 2]]
+    with pytest.raises(ValueError, match="column 'gate' has none of the categories listed"):
+        squeak.rows(frame, categories={"gate": [8]}).collect()
+    days = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-01-02"])})
+    assert squeak.rows(days, categories={"day": "onehot"}).collect()[0].tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_columns_that_are_not_used_need_not_be_in_every_file(tmp_path):
+    pq.write_table(pa.table({"a": [1.0, 2.0], "b": pa.nulls(2), "x": [1.0, 1.0]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [3.0], "b": [5.0]}), tmp_path / "1.parquet")
+    for choice in ({"columns": ["a", "b"]}, {"drop": ["x"]}):
+        rows, _ = squeak.rows(tmp_path, missing=0.0, **choice).collect()
+        assert rows.tolist() == [[1, 0], [2, 0], [3, 5]]
+    pq.write_table(pa.table({"a": pa.array([1.0], pa.float32())}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [1e300]}), tmp_path / "1.parquet")
+    assert squeak.rows(tmp_path, columns=["a"]).collect()[0].tolist() == [[1.0], [1e300]]
+
+
+def test_values_that_overflow_when_scaled_are_bad_rows(rng):
+    X = rng.standard_normal((10, 2))
+    X[4, 1] = 1e308
+    with pytest.raises(ValueError, match=r"row 4: column 1 is 1e\+308, which no float64 holds when scaled"):
+        squeak.rows(X, scale=(0.0, 1e-5)).collect()
+    source = squeak.rows(X, scale=(0.0, 1e-5), on_bad_rows="skip")
+    assert len(source.collect()[0]) == 9
+    assert source.skipped_ == 1
+    tiny, _ = squeak.rows(1e-300 * rng.standard_normal((100, 2)), scale="standard").collect()
+    np.testing.assert_allclose(tiny.std(axis=0), 1.0)
+
+
+def test_wide_rows_are_learned_from_within_bounds(tmp_path):
+    """A block is 32 MB and learning takes 64 MB, whatever the width."""
+    X = np.zeros((5_000, 4_000))
+    X[:, 0] = np.arange(5_000)
+    source = squeak.rows(X, scale={"0": "standard"})
+    learned = sum(piece.n for piece in source._first_pieces())
+    assert learned == 64 * 2**20 // (8 * 4_000)
+    assert {len(block) for block in source} == {32 * 2**20 // (8 * 4_000), 5_000 % (32 * 2**20 // (8 * 4_000))}
+
+
+def test_many_columns_can_be_saved(tmp_path):
+    X = np.random.default_rng(0).standard_normal((20, 40_000))
+    d = Squeak(kernel=RBF(400.0), ridge=1.0, random_state=0).fit(squeak.rows(X, scale="standard")).dictionary_
+    d.save(tmp_path / "wide.sqk")
+    assert squeak.load(tmp_path / "wide.sqk") == d
+
+
+def test_reading_a_file_holds_a_few_blocks_only(tmp_path):
+    """Arrow's own memory: while 64 MB of Parquet go by, never more than a few blocks of 1 MB."""
+    X = np.random.default_rng(0).standard_normal((400_000, 20))
+    table = pa.table({f"x{i}": X[:, i] for i in range(20)})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=20_000)
+    del table
+    before, peak = pa.total_allocated_bytes(), 0
+    for block in squeak.rows(tmp_path / "x.parquet"):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+        assert block.shape[0] <= 65_536
+    assert peak < 30e6
+
+
+def test_a_function_must_give_a_new_iterator(rng):
+    one = iter([rng.random((5, 2)), rng.random((5, 2))])
+    with pytest.raises(ValueError, match="the function gave the same iterator twice"):
+        squeak.rows(lambda: one).collect()
+
+
+def test_csv_with_newlines_in_values_other_encodings_and_empty_files(tmp_path):
+    name = '"a\nb"'
+    (tmp_path / "n.csv").write_text(f"{name},t\n" + '1,"x\ny"\n' * 700_000)
+    source = squeak.rows(tmp_path / "n.csv", columns=["a\nb"])
+    assert sum(len(block) for block in source) == 700_000
+    (tmp_path / "l.csv").write_bytes("größe,x\n1,2\n".encode("latin1"))
+    with pytest.raises(ValueError, match=r"l.csv is not text in utf8.*encoding='latin1'"):
+        squeak.rows(tmp_path / "l.csv")
+    assert squeak.rows(tmp_path / "l.csv", encoding="latin1").feature_names == ("größe", "x")
+    (tmp_path / "y.csv").write_text("\n2019,2020\n1,2\n")
+    assert squeak.rows(tmp_path / "y.csv", header=True).feature_names == ("2019", "2020")
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many" / "a.csv").write_text("x\n")
+    (tmp_path / "many" / "b.csv").write_text("x\n3\n")
+    assert squeak.rows(tmp_path / "many").collect()[0].tolist() == [[3]]
+
+
+def test_repr_reads_nothing():
+    def never():
+        raise AssertionError("rows were read")
+        yield
+
+    source = squeak.rows(lambda: iter([np.ones((3, 2))]))
+    source.reader._make = never
+    assert repr(source) == "RowSource(? rows, 2 columns, 1 part)"

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import stat
 import time
 
 import numpy as np
@@ -275,3 +276,71 @@ def test_a_kernel_that_is_code_is_given_again_and_a_schedule_refused(X, small_bl
     assert Squeak.resume(path, few, kernel=kernel).dictionary_ == whole
     with pytest.raises(TypeError, match="ridge is code, which is never stored"):
         learn(ridge=lambda n: 1.0).fit(source(X), checkpoint=tmp_path / "other.sqk", every=0)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "npy"])
+def test_files_are_opened_again_and_changed_files_refused(kind, X, small_blocks, tmp_path, monkeypatch):
+    data, path = tmp_path / f"x.{kind}", tmp_path / "run.sqk"
+
+    def write(values):
+        frame = pd.DataFrame({"a": values[:, 0], "b": values[:, 1], "t": np.arange(len(values)) % 3})
+        if kind == "npy":
+            np.save(data, frame.to_numpy())
+        else:
+            frame.to_parquet(data) if kind == "parquet" else frame.to_csv(data, index=False)
+
+    write(X)
+    opened = squeak.rows(data, target=2 if kind == "npy" else "t", scale="standard")
+    restore = stop_at(monkeypatch, 2_500, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        learn().fit(opened, checkpoint=path, every=0)
+    restore()
+    changed = X.copy()
+    changed[3_000, 1] += 5.0
+    write(changed)
+    if kind != "npy":  # of an array, 64 rows are looked at
+        with pytest.raises(ValueError, match="a run over other data"):
+            Squeak.resume(path)
+    write(X)
+    monkeypatch.chdir(tmp_path.parent)
+    assert Squeak.resume(path).dictionary_ == learn().fit(opened).dictionary_
+
+
+def test_a_finished_run_of_the_same_data_is_not_run_again(X, small_blocks, tmp_path, monkeypatch):
+    first = learn().fit(X, checkpoint=tmp_path / "run.sqk").dictionary_
+    monkeypatch.setattr(Squeak, "_absorb", lambda *_: pytest.fail("a row was read again"))
+    assert learn().fit(X, checkpoint=tmp_path / "run.sqk").dictionary_ == first
+
+
+def test_with_and_without_a_checkpoint_the_same_rows_are_read(X, tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    assert learn().fit(frame, checkpoint=tmp_path / "a.sqk").dictionary_ == learn().fit(frame).dictionary_
+    for bad in (frame.assign(c="x"), "x.parquet", iter([X])):
+        with pytest.raises(TypeError) as plain:
+            learn().fit(bad)
+        with pytest.raises(TypeError) as kept:
+            learn().fit(bad, checkpoint=tmp_path / "b.sqk")
+        assert str(plain.value) == str(kept.value)
+    with pytest.raises(TypeError, match="a run over objects can have no checkpoint"):
+        learn(kernel=PairwiseKernel(inner)).fit(list("abc"), checkpoint=tmp_path / "c.sqk")
+
+
+def test_a_run_that_fails_after_going_on_leaves_the_sampler_as_it_was(X, small_blocks, tmp_path):
+    sampler = learn().fit(X[:100])
+    before = sampler.dictionary_
+    bad = X.copy()
+    bad[5_500, 0] = np.inf
+    for _ in range(2):
+        with pytest.raises(ValueError, match="row 5500: column 0 is inf"):
+            sampler.fit(source(bad), checkpoint=tmp_path / "run.sqk", every=0)
+        assert sampler.dictionary_ == before
+
+
+def test_every_write_reaches_the_disk_file_and_folder(X, tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        storage.os, "fsync", lambda handle: (synced.append(os.fstat(handle).st_mode), fsync(handle))
+    )
+    learn().fit(X).dictionary_.save(tmp_path / "d.sqk")
+    assert [stat.S_ISDIR(mode) for mode in synced] == [False, True]

@@ -35,7 +35,8 @@ def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
     ----------
     Thesis, definition 2.1; spec 1.4.
     """
-    return meter_from_spectrum(*eigh(K, check_finite=False), ridge)
+    eigenvalues, vectors = eigh(K, check_finite=False)
+    return meter_from_spectrum(eigenvalues, vectors, ridge)
 
 
 def meter_from_spectrum(eigenvalues: Array, vectors: Array, ridge: float) -> Callable[[Array], float]:

@@ -297,6 +297,8 @@ class Dictionary:
             "source_numbers": self.source_numbers,
         }
         arrays.update(rows_to_arrays(self.atoms))
+        encoding, described = preprocessing_parts(self.preprocessing)
+        arrays.update(encoding)
         content = {
             **stored_kernel(self.kernel),
             "copies": self.copies,
@@ -306,14 +308,13 @@ class Dictionary:
             "sources": [list(source) for source in self.sources],
             "eps": self.eps,
             "calibrated": self.calibrated,
-            "preprocessing": None if self.preprocessing is None else self.preprocessing.to_data(),
+            "preprocessing": described,
         }
         return arrays, content
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Dictionary:
         """Return the dictionary that :meth:`to_parts` took apart."""
-        preprocessing = content.get("preprocessing")  # version 1 had none
         return cls(
             kernel=restored_kernel(content, kernel),
             atoms=rows_from_arrays(arrays),
@@ -328,8 +329,23 @@ class Dictionary:
             source_numbers=arrays["source_numbers"],
             eps=float(content["eps"]),
             calibrated=content["calibrated"],
-            preprocessing=None if preprocessing is None else Preprocessing.from_data(preprocessing),
+            preprocessing=preprocessing_from_parts(arrays, content),
         )
+
+
+PREPROCESSING = "preprocessing_"
+"""What the names of a preprocessing's arrays begin with where it is part of another object."""
+
+
+def preprocessing_parts(preprocessing: Preprocessing | None) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return a preprocessing's arrays and description for the file of its owner."""
+    return ({}, None) if preprocessing is None else preprocessing.to_parts(PREPROCESSING)
+
+
+def preprocessing_from_parts(arrays: dict[str, Any], content: dict[str, Any]) -> Preprocessing | None:
+    """Return the preprocessing stored with another object; version 1 had none."""
+    described = content.get("preprocessing")
+    return None if described is None else Preprocessing.from_parts(arrays, described, prefix=PREPROCESSING)
 
 
 def stored_kernel(kernel: Any) -> dict[str, Any]:

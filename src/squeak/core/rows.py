@@ -38,7 +38,9 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
         row = int(np.argwhere(np.ma.getmaskarray(X))[0][0])
         raise ValueError(f"row {first_row + row} has masked values: drop or impute missing values first")
     if isinstance(X, str | bytes):
-        raise TypeError("rows must be a 2-D table of numbers, not text; to read a file, load it first")
+        raise TypeError("rows must be a 2-D table of numbers, not text; to read a file, pass squeak.rows(path)")
+    if hasattr(X, "__next__"):
+        raise TypeError("rows come from an iterator here: pass squeak.rows(iterator)")
     array = np.asarray(X)
     if array.dtype.kind in "bui":
         array = array.astype(np.float64)

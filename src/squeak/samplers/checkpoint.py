@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from squeak.core import storage
 from squeak.core.cholesky import GrowingCholesky
-from squeak.core.dictionary import restored_kernel, stored_kernel
+from squeak.core.dictionary import (
+    preprocessing_from_parts,
+    preprocessing_parts,
+    restored_kernel,
+    stored_kernel,
+)
 from squeak.core.leverage import WeightedFactor, check_ridge
-from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
-from squeak.core.sources import Cursor, Preprocessing, RowSource, reopen, rows
-from squeak.samplers.base import Plan
+from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
+from squeak.core.sources import Cursor, RowSource, reopen, rows
+from squeak.samplers.base import Plan, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.squeak import Squeak
 from squeak.samplers.stream import State, StreamSampler
@@ -42,6 +48,7 @@ class Run:
         self._written = -1
         self._when = time.monotonic()
         _check_writable(self.path)
+        _params_to_data(sampler)  # what cannot be stored is refused now, not after hours
 
     def keep(self, state: State, history: list[dict[str, float]], cursor: Cursor) -> None:
         """Take note of the state at the end of a block, and write it when it is due."""
@@ -76,10 +83,16 @@ class Run:
             ) from error
         self._written, self._when = cursor.kept, time.monotonic()
 
-    def read(self, state: State | None, start: Cursor | None) -> StreamSampler:
-        """Read the rows from a place to their end; what stops it leaves a checkpoint."""
+    def read(
+        self,
+        state: State | None = None,
+        start: Cursor | None = None,
+        past: list[dict[str, float]] | None = None,
+    ) -> StreamSampler:
+        """Read the rows, from a place on, to their end; what stops it leaves a checkpoint."""
+        self._written = -1 if start is None else start.kept
         try:
-            self.sampler._read(self.source, state, start=start, keeper=self)
+            self.sampler._read(self.source, state, start=start, keeper=self, past=past)
         except KeyboardInterrupt:
             self.write()
             raise
@@ -90,27 +103,26 @@ class Run:
 def fit_with_checkpoint(
     sampler: StreamSampler, X: Any, path: str | os.PathLike[str], every: float
 ) -> StreamSampler:
-    """Begin a run, or go on with an unfinished one of the same parameters and data."""
-    source = X if isinstance(X, RowSource) else rows(X)
-    run = Run(sampler, source, path, every)
+    """Begin a run, or go on with one of the same parameters and data; one that has ended is returned as it is."""
+    run = Run(sampler, _as_source(X, sampler), path, every)
     if not run.path.exists():
-        return run.read(None, None)
-    _, arrays, content = storage.read(path, StreamSampler.kind)
-    before = content.get("run")
-    if not isinstance(before, dict):
-        raise ValueError(
-            f"{run.path} holds a saved sampler, not a checkpoint: choose another name for the checkpoint"
-        )
-    if before.get("finished"):
-        return run.read(None, None)
+        return run.read()
+    saved = _Saved.open(run.path, sampler.kernel)
     try:
-        _check_same_parameters(sampler, content)
+        _check_same_parameters(sampler, saved.content)
+        _check_same_data(run, saved)
     except ValueError as error:
+        if saved.finished:
+            return run.read()  # a run that is over may be replaced
         raise ValueError(
-            f"{run.path} holds an unfinished run with {error}: finish it with "
-            f"{content.get('sampler')}.resume, or delete it"
+            f"{run.path} holds an unfinished run {error}: finish it with "
+            f"{saved.content.get('sampler')}.resume, or delete it"
         ) from None
-    return _go_on(sampler, run, arrays, content, sampler.kernel)
+    if saved.finished and run.source.fingerprint:
+        sampler._restore(saved.state, saved.history)
+        run.source.skipped_ = saved.skipped
+        return sampler
+    return run.read() if saved.finished else _go_on(run, saved)
 
 
 def resume(
@@ -123,45 +135,81 @@ def resume(
     verbose: int | None,
 ) -> StreamSampler:
     """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
-    _, arrays, content = storage.read(path, StreamSampler.kind)
-    run_facts = content.get("run")
-    if not isinstance(run_facts, dict):
-        raise ValueError(f"{os.fspath(path)} holds a saved sampler, not a checkpoint: squeak.load reads it")
-    sampler = cast(StreamSampler, storage.load(path, kernel=kernel, kind=StreamSampler.kind))
+    saved = _Saved.open(Path(path), kernel)
+    sampler = sampler_from(saved.arrays, saved.content, kernel)
     if not isinstance(sampler, cls):
-        raise TypeError(
-            f"{os.fspath(path)} holds a run of {type(sampler).__name__}: use {type(sampler).__name__}.resume"
-        )
+        name = type(sampler).__name__
+        raise TypeError(f"{os.fspath(path)} holds a run of {name}: use {name}.resume")
     if verbose is not None:
         sampler.verbose = verbose
-    if run_facts.get("finished"):
+    if saved.finished:
         return sampler
     if source is None:
-        if run_facts.get("recipe") is None:
+        if saved.recipe is None:
             raise ValueError(f"{os.fspath(path)}: the rows of this run did not come from files; pass source=")
-        source = reopen(run_facts["recipe"], sampler._state.preprocessing)
-    elif not isinstance(source, RowSource):
-        source = rows(source)
-    return _go_on(sampler, Run(sampler, source, path, every), arrays, content, kernel)
+        source = reopen(saved.recipe, saved.state.preprocessing)
+    run = Run(sampler, _as_source(source, sampler), path, every)
+    try:
+        _check_same_data(run, saved)
+    except ValueError as error:
+        raise ValueError(f"{run.path} is the checkpoint of a run {error}") from None
+    return _go_on(run, saved)
 
 
-def _go_on(
-    sampler: StreamSampler, run: Run, arrays: dict[str, Any], content: dict[str, Any], kernel: Any
-) -> StreamSampler:
-    state, history = state_from(arrays, content, kernel)
-    facts = content["run"]
-    cursor = Cursor(*(int(number) for number in facts["cursor"]))
-    known, now = facts.get("fingerprint"), run.source.fingerprint
-    if known != now or (not now and not run.source.begins_with(state.head)):
-        raise ValueError(
-            f"{run.path} is the checkpoint of a run over other data, or over the same read in another way"
-        )
-    if run.source.preprocessing != state.preprocessing:
-        raise ValueError(f"{run.path}: the rows of that run were preprocessed in another way")
+def _as_source(X: Any, sampler: StreamSampler) -> RowSource:
+    """Return rows as a source that gives the same rows as ``fit`` without a checkpoint would read."""
+    if isinstance(X, RowSource):
+        return X
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and not np.ma.isMaskedArray(X)):
+        X = check_rows(X, own_kernel(sampler.kernel))
+    if isinstance(X, list):
+        raise TypeError("a run over objects can have no checkpoint: only rows of numbers are stored")
+    return rows(X)
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """What a checkpoint holds."""
+
+    arrays: dict[str, Any]
+    content: dict[str, Any]
+    state: State
+    history: list[dict[str, float]]
+    cursor: Cursor
+    fingerprint: str
+    recipe: dict[str, Any] | None
+    finished: bool
+    skipped: int
+
+    @classmethod
+    def open(cls, path: Path, kernel: Any) -> _Saved:
+        """Read a checkpoint; a damaged one is a StorageError."""
+        _, arrays, content = storage.read(path, StreamSampler.kind)
+        run = content.get("run")
+        if run is None:
+            raise ValueError(f"{path} holds a saved sampler, not a checkpoint; squeak.load reads it")
+        try:
+            state, history = state_from(arrays, content, kernel)
+            cursor = Cursor(*(int(number) for number in run["cursor"]))
+            facts = (str(run["fingerprint"]), run["recipe"], bool(run["finished"]), int(run["skipped"]))
+            return cls(arrays, content, state, history, cursor, *facts)
+        except storage.NotStoredError as error:
+            raise storage.NotStoredError(f"{path}: {error}") from None
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise storage.StorageError(f"{path}: its content is damaged: {error}") from None
+
+
+def _check_same_data(run: Run, saved: _Saved) -> None:
+    now = run.source.fingerprint
+    if saved.fingerprint != now or (not now and not run.source.begins_with(saved.state.head)):
+        raise ValueError("over other data, or over the same read in another way")
+    if run.source.preprocessing != saved.state.preprocessing:
+        raise ValueError("over rows that were preprocessed in another way")
+
+
+def _go_on(run: Run, saved: _Saved) -> StreamSampler:
     storage.remove_leftovers(run.path)
-    sampler._restore(state, history)
-    run._written = cursor.kept
-    return run.read(state, cursor)
+    return run.read(saved.state, saved.cursor, saved.history)
 
 
 def _check_writable(path: Path) -> None:
@@ -177,13 +225,13 @@ def _check_writable(path: Path) -> None:
 
 def _check_same_parameters(sampler: StreamSampler, content: dict[str, Any]) -> None:
     if content.get("sampler") != type(sampler).__name__:
-        raise ValueError(f"another sampler ({content.get('sampler')})")
+        raise ValueError(f"with another sampler ({content.get('sampler')})")
     now, then = _params_to_data(sampler), content["params"]
     for name in now:
         if name not in NOT_COMPARED and now[name] != then.get(name):
-            raise ValueError(f"another {name} ({_words(then.get(name))}; now {_words(now[name])})")
+            raise ValueError(f"with another {name} ({_words(then.get(name))}; now {_words(now[name])})")
     if isinstance(now["random_state"], int) and now["random_state"] != then.get("random_state"):
-        raise ValueError(f"another random_state ({then.get('random_state')}; now {now['random_state']})")
+        raise ValueError(f"with another random_state ({then.get('random_state')}; now {now['random_state']})")
 
 
 def _words(value: Any) -> str:
@@ -210,7 +258,9 @@ def parts_of(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a stream's arrays and the rest as JSON data, for a file."""
     plan, scorer = state.plan, state.scorer
+    encoding, described = preprocessing_parts(state.preprocessing)
     arrays = {
+        **encoding,
         "indices": state.indices,
         "probabilities": state.probabilities,
         "counts": state.counts,
@@ -234,7 +284,7 @@ def parts_of(
         "ridge": scorer.ridge,
         "n_seen": state.n_seen,
         "shrink_at": state.shrink_at,
-        "preprocessing": None if state.preprocessing is None else state.preprocessing.to_data(),
+        "preprocessing": described,
         "history": history,
     }
     return arrays, content
@@ -265,7 +315,6 @@ def state_from(
         raise ValueError("its numbers are not those of a stream")
     ridge = check_ridge(float(content["ridge"]))
     scorer = WeightedFactor(resolved, atoms, np.array(numbers["weights"]), ridge, GrowingCholesky(factor))
-    preprocessing = content["preprocessing"]
     state = State(
         plan,
         int(content["seed"]),
@@ -276,7 +325,7 @@ def state_from(
         n_seen,
         head,
         None if content["shrink_at"] is None else int(content["shrink_at"]),
-        None if preprocessing is None else Preprocessing.from_data(preprocessing),
+        preprocessing_from_parts(arrays, content),
     )
     return state, [_history_entry(entry) for entry in content["history"]]
 

@@ -66,9 +66,9 @@ def compare(
 ) -> Any:
     """Run samplers side by side and return one table of costs and quality.
 
-    All get the same kernel and ridge. Those that sample by scores get the oversampling; those that take a size get
-    the mean size of Squeak's dictionaries at that oversampling, so that they compare at equal size. What a
-    sampler was given already is left as it is.
+    All get the same kernel and ridge. Those that sample by scores get the oversampling; those that take a
+    size get the mean size of Squeak's dictionaries at that oversampling, so that they compare at equal size.
+    What a sampler was given already is left as it is.
 
     Parameters
     ----------
@@ -92,11 +92,12 @@ def compare(
     Returns
     -------
     pandas.DataFrame, or a list of dict where pandas is not installed
-        ``sampler``, ``oversampling``, ``seconds``, ``passes`` (rows read for scoring, in units of n), ``kernel_evaluations``,
-        ``atoms``, ``accuracy_low`` and ``accuracy_high`` (ε̂: the same number where it is exact, else a bracket),
-        ``ratio_mean``, ``ratio_5%`` and ``ratio_95%`` (estimated over exact scores), ``trace_error`` (Tr(K − K̃)/Tr K), and
-        ``risk_factor``: the risk of Nyström ridge regression over that of the exact one, alpha = ridge, mean over
-        functions from the kernel's prior with noise of variance ridge. NaN where a measure does not apply.
+        ``sampler``, ``oversampling``, ``seconds``, ``passes`` (rows read for scoring, in units of n),
+        ``kernel_evaluations``, ``atoms``, ``accuracy_low`` and ``accuracy_high`` (ε̂: the same number where
+        it is exact, else a bracket), ``ratio_mean``, ``ratio_5%`` and ``ratio_95%`` (estimated over exact
+        scores), ``trace_error`` (Tr(K − K̃)/Tr K), and ``risk_factor``: the risk of Nyström ridge regression
+        over that of the exact one, alpha = ridge, mean over functions from the kernel's prior with noise of
+        variance ridge. NaN where a measure does not apply.
 
     References
     ----------
@@ -162,7 +163,7 @@ def _takes_size(sampler: Sampler) -> bool:
 
 def _prepared(sampler: Sampler, kernel: Any, judge: Judge, oversampling: float, size: int, seed: int) -> Sampler:
     """Return a copy with what was left open filled in."""
-    ready = clone(sampler)
+    ready: Sampler = clone(sampler)
     params = ready.get_params(deep=False)
     given: dict[str, Any] = {"kernel": kernel, "random_state": seed}
     sized = params.get("max_atoms") is not None and "oversampling" in params

@@ -146,13 +146,24 @@ class StreamSampler(ScoreSampler):
         return self._read(X, getattr(self, "_state", None))
 
     def _read(
-        self, X: Any, state: State | None, *, start: Cursor | None = None, keeper: Keeper | None = None
+        self,
+        X: Any,
+        state: State | None,
+        *,
+        start: Cursor | None = None,
+        keeper: Keeper | None = None,
+        past: list[dict[str, float]] | None = None,
     ) -> StreamSampler:
-        """Take in the rows of ``X`` block by block; after an error the sampler is as it was before the call."""
+        """Take in the rows of ``X`` block by block; after an error the sampler is as it was before the call.
+
+        ``start`` and ``past`` are the place in the source and the history of a state that comes from a checkpoint.
+        """
         before, history = getattr(self, "_state", None), list(getattr(self, "history_", []))
         kernel = state.plan.kernel if state else own_kernel(self.kernel)
         width = width_of(state.head) if state else None
         preprocessing, total, blocks = self._blocks(X, kernel, state, start)
+        if past is not None:
+            self._restore(state, past)
         try:
             with engine.single_blas(), RowBar(self, total, 0 if start is None else start.kept) as bar:
                 for rows, cursor in blocks:

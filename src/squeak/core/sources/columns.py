@@ -7,6 +7,7 @@ NaN, whatever the column; what happens to them is decided for the whole row, els
 from __future__ import annotations
 
 import datetime
+import decimal
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -87,11 +88,35 @@ def numbers(column: Any, name: str) -> Array:
 
 
 def texts(column: Any) -> Any:
-    """Return an Arrow column of categories as text, null where missing."""
+    """Return an Arrow column of categories as text, null where missing; the same text for 7, 7.0 and decimal 7."""
     import pyarrow as pa
 
     column = _plain(column)
-    return column if pa.types.is_string(column.type) else column.cast(pa.string())
+    if kind_of(column.type) == "text":
+        return column if pa.types.is_string(column.type) else column.cast(pa.string())
+    coded = column.dictionary_encode()
+    words = pa.array([text_of(value) for value in coded.dictionary.to_pylist()], type=pa.string())
+    return words.take(coded.indices)
+
+
+def text_of(value: Any) -> str | None:
+    """Return the one text that a category is known by; None for a missing value.
+
+    Examples
+    --------
+    >>> from squeak.core.sources.columns import text_of
+    >>> text_of(12345678901.0), text_of(12345678901), text_of(True), text_of(0.5), text_of("x")
+    ('12345678901', '12345678901', 'True', '0.5', 'x')
+    """
+    if value is None or value != value:
+        return None
+    if isinstance(value, float) and np.isinf(value):
+        return repr(value)
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, int | float | decimal.Decimal | np.number):
+        return str(int(value)) if value == int(value) else repr(float(value))
+    return str(value)
 
 
 def _word(kind: str) -> str:
@@ -217,7 +242,7 @@ def category_codes(column: Any, name: str, values: tuple[str, ...]) -> tuple[Arr
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if kind_of(column.type) not in ("text", "number", "empty"):
+    if kind_of(column.type) == "other":
         raise ColumnError(f"column {name!r} is {_word(kind_of(column.type))}; a category is expected")
     text = texts(column)
     found = pc.index_in(text, value_set=pa.array(values, type=pa.string()))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import hashlib
+import io
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +28,11 @@ def find_files(source: Any) -> list[Path]:
     """Return the files that a path, a folder, a glob or a list of them stands for, in order of their names."""
     if isinstance(source, list | tuple):
         found = [path for one in source for path in find_files(one)]
-        twice = sorted({str(path) for path in found if found.count(path) > 1})
-        if twice:
-            raise ValueError(f"{twice[0]} is named twice")
+        seen: set[Path] = set()
+        for path in found:
+            if path.resolve() in seen:
+                raise ValueError(f"{path} is named twice")
+            seen.add(path.resolve())
         return found
     text = os.fspath(source)
     path = Path(text).expanduser()
@@ -35,7 +40,7 @@ def find_files(source: Any) -> list[Path]:
         found = sorted(
             entry
             for entry in path.rglob("*")
-            if entry.is_file() and file_kind(entry) and not any(p.startswith((".", "_")) for p in entry.parts[-2:])
+            if entry.is_file() and file_kind(entry) and not _is_hidden(entry.relative_to(path))
         )
         if not found:
             raise FileNotFoundError(f"the folder {text} has no Parquet, CSV or npy files")
@@ -50,6 +55,10 @@ def find_files(source: Any) -> list[Path]:
     raise FileNotFoundError(f"there is no file {text}")
 
 
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
 def file_kind(path: Path) -> str:
     """Return parquet, csv or npy by the file's name; empty for anything else."""
     name = path.name.lower()
@@ -61,8 +70,8 @@ def file_kind(path: Path) -> str:
 
 def _tell_apart(paths: Sequence[Path]) -> dict[Path, str]:
     """Return a short name for each file; with its folder where two have the same."""
-    names = [path.name for path in paths]
-    return {path: path.name if names.count(path.name) == 1 else str(Path(*path.parts[-2:])) for path in paths}
+    names = Counter(path.name for path in paths)
+    return {path: path.name if names[path.name] == 1 else str(Path(*path.parts[-2:])) for path in paths}
 
 
 def _compare_kinds(kinds: dict[str, str], first: dict[str, str], place: str, first_place: str) -> None:
@@ -72,8 +81,12 @@ def _compare_kinds(kinds: dict[str, str], first: dict[str, str], place: str, fir
             raise ValueError(f"{place} has other columns than {first_place}: {missing_column(name, kinds)}")
         if kinds[name] != kind and "empty" not in (kinds[name], kind):
             raise ValueError(
-                f"{place} has other columns than {first_place}: {name!r} is {kinds[name]} there, {kind} here"
+                f"{place} has other columns than {first_place}: {name!r} is {kinds[name]}, in {first_place} {kind}"
             )
+
+
+Wanted = Callable[[Sequence[str]], Sequence[str]]
+"""Which of the columns of a file are needed."""
 
 
 class ParquetReader(Reader):
@@ -81,7 +94,7 @@ class ParquetReader(Reader):
 
     ahead = True
 
-    def __init__(self, paths: list[Path], needed: Sequence[str] | None = None) -> None:
+    def __init__(self, paths: list[Path], wanted: Wanted) -> None:
         import pyarrow.parquet as pq
 
         self._labels = _tell_apart(paths)
@@ -97,11 +110,13 @@ class ParquetReader(Reader):
                 raise _unreadable(error, label, "Parquet file") from None
             check_names(schema.names, label)
             kinds = {field.name: kind_of(field.type) for field in schema}
-            if not self._groups and not first_kinds:
-                first_kinds = {name: kinds[name] for name in kinds if needed is None or name in needed}
-                self.names = list(schema.names)
+            narrow = {field.name for field in schema if str(field.type) in ("float", "halffloat")}
+            if path == paths[0]:
+                self.names, self.float32 = list(schema.names), narrow
+                first_kinds = {name: kinds[name] for name in wanted(schema.names)}
             else:
                 _compare_kinds(kinds, first_kinds, label, self._labels[paths[0]])
+                self.float32 = (self.float32 or set()) & narrow
             begin = 0
             for group in range(metadata.num_row_groups):
                 rows = metadata.row_group(group).num_rows
@@ -109,8 +124,8 @@ class ParquetReader(Reader):
                     self._groups.append((path, group, begin, rows))
                 begin += rows
             total += begin
-            digest.update(repr((path.name, path.stat().st_size, begin, schema.names)).encode())
-            digest.update(_tail(path))
+            digest.update(repr((path.name, begin, schema.names)).encode())
+            digest.update(_sample(path))
         if total == 0:
             raise ValueError(f"{self._labels[paths[0]]} has no rows")
         self.n_rows = total
@@ -141,14 +156,21 @@ class ParquetReader(Reader):
             raise _unreadable(error, label, f"Parquet file (row group {group})") from None
 
     def fingerprint(self) -> str:
-        """Return a hash of the files' names, sizes and footers, which hold the statistics of every column."""
+        """Return a hash of the files' names, sizes, ends (with the statistics of every column) and samples."""
         return self._digest
 
 
-def _tail(path: Path) -> bytes:
+def _sample(path: Path) -> bytes:
+    """Return a file's size, its first and last 64 kB, and 64 stretches of 4 kB in between."""
+    size = path.stat().st_size
+    parts = [size.to_bytes(8, "little")]
     with open(path, "rb") as stream:
-        stream.seek(-min(65_536, path.stat().st_size), os.SEEK_END)
-        return stream.read()
+        for begin, length in [(0, 65_536), (max(0, size - 65_536), 65_536)] + [
+            (size * number // 64, 4_096) for number in range(1, 64)
+        ]:
+            stream.seek(begin)
+            parts.append(stream.read(length))
+    return b"".join(parts)
 
 
 def _unreadable(error: BaseException, label: str, what: str) -> Exception:
@@ -163,10 +185,16 @@ class CsvFormat:
     """How a CSV file is written."""
 
     delimiter: str = ","
-    header: bool = True
+    header: bool | None = None
+    """None: the first line has names, and is refused where it looks like data."""
     na_values: tuple[str, ...] = ()
+    encoding: str = "utf8"
 
     def __post_init__(self) -> None:
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise ValueError(f"no encoding is known by the name {self.encoding!r}") from None
         if not isinstance(self.delimiter, str) or len(self.delimiter) != 1 or self.delimiter in '\n\r"':
             raise ValueError(f"delimiter must be one character; it is {self.delimiter!r}")
 
@@ -177,34 +205,32 @@ class CsvReader(Reader):
     ahead = True
 
     def __init__(
-        self, paths: list[Path], form: CsvFormat, *, skip: bool, needed: Sequence[str] | None = None
+        self, paths: list[Path], form: CsvFormat, wanted: Wanted, *, skip: bool, as_text: Collection[str] = ()
     ) -> None:
         self._paths, self.form, self._skip = paths, form, skip
         self._labels = _tell_apart(paths)
         self.skipped_lines = 0
         self.n_parts = len(paths)
         digest = hashlib.sha256(repr(form).encode())
-        self.names = []
-        for path in paths:
-            label = self._labels[path]
-            names = self._header(path)
-            if not self.names:
-                self.names = names
-            elif needed is not None or set(names) != set(self.names):
-                wanted = dict.fromkeys(self.names if needed is None else needed, "")
-                _compare_kinds(dict.fromkeys(names, ""), wanted, label, self._labels[paths[0]])
-            digest.update(repr((path.name, path.stat().st_size)).encode())
-            with open(path, "rb") as stream:
-                digest.update(stream.read(65_536))
-            digest.update(_tail(path))
+        self.float32 = set()
+        headers = {path: self._header(path) for path in paths}
+        self._paths = [path for path, (_, has_rows) in headers.items() if has_rows]
+        if not self._paths:
+            raise ValueError(f"{self._labels[paths[0]]} has a header and no rows")
+        first = self._paths[0]
+        self.names = headers[first][0]
+        needed = dict.fromkeys(wanted(self.names), "")
+        for path in self._paths:
+            _compare_kinds(dict.fromkeys(headers[path][0], ""), needed, self._labels[path], self._labels[first])
+            digest.update(path.name.encode())
+            digest.update(_sample(path))
         self._digest = digest.hexdigest()
-        self._types = self._column_types(paths[0])
+        self.n_parts = len(self._paths)
+        self._types = self._column_types(first, as_text)
         self.recipe = {"paths": [str(path.resolve()) for path in paths]}
 
-    def _header(self, path: Path) -> list[str]:
-        """Return the names of a file's columns, or say what is odd about its first line."""
-        import csv
-
+    def _header(self, path: Path) -> tuple[list[str], bool]:
+        """Return the names of a file's columns and whether it has rows, or say what is odd about its beginning."""
         import pyarrow as pa
 
         label, form = self._labels[path], self.form
@@ -215,24 +241,37 @@ class CsvReader(Reader):
             raise _unreadable(error, label, "CSV file") from None
         if not head.strip():
             raise ValueError(f"{label} is empty")
-        if b"\x00" in head:
+        if b"\x00" in head and form.encoding.replace("-", "") == "utf8":
             raise ValueError(f"{label} is not a CSV file: it holds zero bytes")
-        line = head.decode("utf-8", "replace").lstrip("\ufeff").splitlines()[0]
-        names = next(csv.reader([line], delimiter=form.delimiter))
-        other = max(";\t|,", key=line.count)
-        if len(names) == 1 and line.count(other) > 0 and other != form.delimiter:
+        try:
+            text = head.decode(form.encoding, "strict" if len(head) < 2**20 else "ignore")
+        except UnicodeDecodeError as error:
             raise ValueError(
-                f"{label} has one column when cut at {form.delimiter!r}; is the delimiter {other!r}? "
+                f"{label} is not text in {form.encoding}: {error.reason}; pass encoding='latin1'?"
+            ) from None
+        lines = csv.reader(io.StringIO(text.lstrip("\ufeff"), newline=""), delimiter=form.delimiter)
+        names = next((line for line in lines if line), [])
+        has_rows = form.header is False or any(lines)
+        self._check_delimiter(names, label)
+        if form.header is False:
+            return [f"c{number}" for number in range(len(names))], has_rows
+        if form.header is None and all(_is_number(name) for name in names):
+            raise ValueError(
+                f"{label}: the first line has numbers where names are expected; pass header=False, or header=True "
+                "where they are names"
+            )
+        check_names(names, label)
+        return names, has_rows
+
+    def _check_delimiter(self, names: list[str], label: str) -> None:
+        if len(names) != 1:
+            return
+        other = max(";\t|,", key=names[0].count)
+        if names[0].count(other) and other != self.form.delimiter:
+            raise ValueError(
+                f"{label} has one column when cut at {self.form.delimiter!r}; is the delimiter {other!r}? "
                 f"pass delimiter={other!r}"
             )
-        if not form.header:
-            return [f"c{number}" for number in range(len(names))]
-        if all(_is_number(name) for name in names):
-            raise ValueError(f"{label}: the first line has numbers where names are expected; pass header=False")
-        check_names(names, label)
-        if head.strip().count(b"\n") == 0 and len(head) < 2**20:
-            raise ValueError(f"{label} has a header and no rows")
-        return names
 
     def _open(self, path: Path, *, types: dict[str, Any] | None, columns: Sequence[str] | None, block: int) -> Any:
         import pyarrow.csv as pc
@@ -240,8 +279,14 @@ class CsvReader(Reader):
         form = self.form
         return pc.open_csv(
             str(path),
-            read_options=pc.ReadOptions(block_size=block, column_names=None if form.header else list(self.names)),
-            parse_options=pc.ParseOptions(delimiter=form.delimiter, invalid_row_handler=self._bad_line),
+            read_options=pc.ReadOptions(
+                block_size=block,
+                column_names=list(self.names) if form.header is False else None,
+                encoding=form.encoding,
+            ),
+            parse_options=pc.ParseOptions(
+                delimiter=form.delimiter, newlines_in_values=True, invalid_row_handler=self._bad_line
+            ),
             convert_options=pc.ConvertOptions(
                 column_types=types,
                 include_columns=None if columns is None else list(columns),
@@ -256,7 +301,7 @@ class CsvReader(Reader):
             return "skip"
         return "error"
 
-    def _column_types(self, path: Path) -> dict[str, Any]:
+    def _column_types(self, path: Path, as_text: Collection[str]) -> dict[str, Any]:
         """Return the types found in the first block; whole numbers are read as float64: fractions may follow."""
         import pyarrow as pa
 
@@ -269,6 +314,8 @@ class CsvReader(Reader):
         for field in schema:
             number = kind_of(field.type) in ("number", "empty") and not pa.types.is_boolean(field.type)
             types[field.name] = pa.float64() if number else field.type
+            if field.name in as_text:
+                types[field.name] = pa.string()
         return types
 
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
@@ -327,7 +374,7 @@ class CsvReader(Reader):
         return None
 
     def fingerprint(self) -> str:
-        """Return a hash of the files' names, sizes, beginnings and ends."""
+        """Return a hash of the files' names, sizes, beginnings, ends and samples."""
         return self._digest
 
 

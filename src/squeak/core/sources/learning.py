@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.sources.columns import Column, DateColumn, NumberColumn, category_column, kind_of, texts
+from squeak.core.sources.columns import (
+    Column,
+    DateColumn,
+    NumberColumn,
+    category_column,
+    kind_of,
+    text_of,
+    texts,
+)
 from squeak.core.sources.pieces import Piece
 from squeak.core.sources.preprocessing import Preprocessing, missing_column
 from squeak.core.types import Array
@@ -42,18 +50,46 @@ class Request:
             if not listed and not (isinstance(value, str | None) and value in CATEGORIES):
                 raise ValueError(f"categories must be 'onehot', 'codes', None or a list of values; it is {value!r}")
         for value in _choices(self.missing):
-            number = isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value)
-            if not number and not (isinstance(value, str | None) and value in FILLS):
+            if not (_is_number(value) and np.isfinite(value)) and not (
+                isinstance(value, str | None) and value in FILLS
+            ):
                 raise ValueError(f"missing must be 'mean', 'median', a number or None; it is {value!r}")
         for name in ("max_categories", "learn_rows"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name} must be a whole number from 1 on; it is {value!r}")
+
+    def named(self, translate: Callable[[Any], Any]) -> Request:
+        """Return the request with every column's name put through ``translate``."""
+
+        def keys(option: Any) -> Any:
+            if not isinstance(option, Mapping):
+                return option
+            return {name if name == "*" else translate(name): value for name, value in option.items()}
+
+        return replace(
+            self,
+            columns=None if self.columns is None else tuple(translate(name) for name in self.columns),
+            drop=tuple(translate(name) for name in self.drop),
+            scale=keys(self.scale),
+            categories=keys(self.categories),
+            missing=keys(self.missing),
+        )
+
+    def as_text(self) -> set[Any]:
+        """Return the columns that are categories by name, whatever their values look like."""
+        if not isinstance(self.categories, Mapping):
+            return set()
+        return {name for name, how in self.categories.items() if name != "*" and how is not None}
 
     @property
     def is_plain(self) -> bool:
         """Whether rows of an array may pass as they are."""
         return self.columns is None and not self.drop and self.scale is None and self.missing is None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _choices(value: Any) -> list[Any]:
@@ -62,7 +98,7 @@ def _choices(value: Any) -> list[Any]:
 
 def _is_pair(value: Any) -> bool:
     numbers = isinstance(value, list | tuple) and len(value) == 2
-    return numbers and all(isinstance(part, int | float | np.number) for part in value)
+    return numbers and all(_is_number(part) for part in value)
 
 
 def _choice(asked: Any, name: Any) -> Any:
@@ -70,18 +106,17 @@ def _choice(asked: Any, name: Any) -> Any:
     return asked.get(name, asked.get("*")) if isinstance(asked, Mapping) else asked
 
 
-def select(names: Sequence[Any], request: Request, target: Any) -> list[Any]:
-    """Return the columns to use, in order: those asked for, or all but the target and the dropped ones."""
+def select(names: Sequence[Any], request: Request) -> list[Any]:
+    """Return the columns to use, in order: those asked for, or all but the dropped ones."""
     known = set(names)
-    asked = [*(request.columns or ()), *request.drop, *([] if target is None else [target])]
+    asked = [*(request.columns or ()), *request.drop]
     for option in (request.scale, request.categories, request.missing):
         if isinstance(option, Mapping):
             asked += [name for name in option if name != "*"]
     for name in asked:
         if name not in known:
             raise ValueError(missing_column(str(name), names))
-    out = {target, *request.drop}
-    chosen = [name for name in (names if request.columns is None else request.columns) if name not in out]
+    chosen = [name for name in (names if request.columns is None else request.columns) if name not in request.drop]
     if len(set(chosen)) != len(chosen):
         raise ValueError(f"column {next(name for name in chosen if chosen.count(name) > 1)!r} is asked for twice")
     if not chosen:
@@ -89,59 +124,67 @@ def select(names: Sequence[Any], request: Request, target: Any) -> list[Any]:
     return chosen
 
 
-def learn(pieces: list[Piece], names: Sequence[Any], request: Request) -> Preprocessing | None:
-    """Return the preprocessing learned from the first pieces; None where an array passes as it is."""
+def learn(
+    pieces: list[Piece], names: Sequence[Any], positions: Sequence[int], request: Request, *, float32: bool
+) -> Preprocessing | None:
+    """Return the preprocessing learned from the first pieces; None where an array passes as it is.
+
+    Parameters
+    ----------
+    names : sequence
+        The columns to use, as the request knows them.
+    positions : sequence of int
+        Where they stand in an array.
+    float32 : bool
+        Whether all of them are float32 in every file.
+    """
     first = pieces[0]
-    if not first.is_table:
-        if request.is_plain:
-            return None
+    if first.is_table:
+        columns = tuple(_column(name, pieces, request) for name in names)
+        numeric = all(isinstance(column, NumberColumn) for column in columns)
+        plain = Preprocessing(columns, dtype="float32" if numeric and float32 else "float64")
+    elif request.is_plain:
+        return None
+    else:
         if sp.issparse(first.data) and (request.scale is not None or request.missing is not None):
             raise ValueError(
                 "sparse rows cannot be centred or filled without becoming dense; scale them beforehand"
             )
-        columns = [NumberColumn(str(name)) for name in names]
-        plain = Preprocessing(tuple(columns), width=int(first.data.shape[1]), dtype=_float_type(first.data.dtype))
-    else:
-        columns_of_table = tuple(_column(name, pieces, request) for name in names)
-        plain = Preprocessing(columns_of_table, dtype=_table_type(first.data, names))
+        numbers = tuple(NumberColumn(str(position)) for position in positions)
+        dtype = "float32" if first.data.dtype == np.float32 else "float64"
+        plain = Preprocessing(numbers, width=int(first.data.shape[1]), dtype=dtype)
     return _with_scales(plain, names, pieces, request)
 
 
-def _float_type(dtype: Any) -> str:
-    return "float32" if dtype == np.float32 else "float64"
-
-
-def _table_type(table: Any, names: Sequence[str]) -> str:
-    types = [str(table.schema.field(name).type) for name in names]
-    return "float32" if all(kind in ("float", "halffloat") for kind in types) else "float64"
-
-
 def _column(name: str, pieces: list[Piece], request: Request) -> Column:
-    """Decide a column's encoding from its type and the first rows."""
-    arrow_type = pieces[0].data.schema.field(name).type
-    kind = kind_of(arrow_type)
+    """Decide a column's encoding from its type, where it first has values, and the first rows."""
+    types = [piece.data.schema.field(name).type for piece in pieces]
+    arrow_type = next((found for found in types if kind_of(found) != "empty"), types[0])
+    kind, where = kind_of(arrow_type), pieces[0]
     how = _choice(request.categories, name)
-    chosen = isinstance(request.categories, Mapping) and name in request.categories and how is not None
-    where = pieces[0]
     if kind == "other":
         raise ValueError(
             where.words(f"column {name!r} has type {arrow_type}, of which no number can be made; drop it")
         )
     if kind == "empty":
         raise ValueError(where.words(f"column {name!r} has no values at all in the first rows; drop it"))
-    if kind in ("date", "time", "duration"):
-        return DateColumn(name, kind)
-    if kind == "number" and not chosen:
-        return NumberColumn(name)
+    if name not in request.as_text():
+        if kind in ("date", "time", "duration"):
+            return DateColumn(name, kind)
+        if kind == "number":
+            return NumberColumn(name)
     if how is None:
         raise ValueError(
             where.words(
                 f"column {name!r} is text; choose categories='onehot' or 'codes', or leave it out with drop="
             )
         )
-    if not isinstance(how, str):
-        return category_column(name, "onehot", tuple(str(value) for value in how))
-    return category_column(name, how, _values(name, pieces, request))
+    if isinstance(how, str):
+        return category_column(name, how, _values(name, pieces, request))
+    values = tuple(str(text_of(value)) for value in how)
+    if not any(set(values) & set(texts(piece.data.column(name)).unique().to_pylist()) for piece in pieces):
+        raise ValueError(where.words(f"column {name!r} has none of the categories listed in the first rows"))
+    return category_column(name, "onehot", values)
 
 
 def _values(name: str, pieces: list[Piece], request: Request) -> tuple[str, ...]:
@@ -166,7 +209,7 @@ def _with_scales(
     """Add fills and scales, learned from the pieces."""
     if request.scale is None and request.missing is None:
         return plain
-    raw = np.vstack([plain._raw(piece) for piece in pieces]).astype(np.float64)
+    raw = np.vstack([plain.raw(piece) for piece in pieces]).astype(np.float64, copy=False)
     fill = np.full(plain.n_features, np.nan)
     centre, scale = np.zeros(plain.n_features), np.ones(plain.n_features)
     at = 0
@@ -176,11 +219,11 @@ def _with_scales(
         values = raw[:, span]
         how = _choice(request.missing, name)
         if how is not None:
-            fill[span] = _fill(how, column, values, plain._label(column), pieces[0])
+            fill[span] = _fill(how, column, values, plain.label(column, pieces[0]), pieces[0])
         wanted = _choice(request.scale, name)
         if wanted is not None and isinstance(column, NumberColumn | DateColumn):
             finite = values[np.isfinite(values)]
-            centre[span], scale[span] = _scale(wanted, finite, plain._label(column), pieces[0], len(raw))
+            centre[span], scale[span] = _scale(wanted, finite, plain.label(column, pieces[0]), pieces[0], len(raw))
     return Preprocessing(
         plain.columns,
         plain.width,
@@ -204,6 +247,13 @@ def _fill(how: Any, column: Column, values: Array, label: str, where: Piece) -> 
     return finite.mean() if how == "mean" else np.median(finite)
 
 
+def _deviation(values: Array) -> float:
+    """Return the standard deviation, also of values whose squares are lost below or above float64."""
+    apart = values - values.mean()
+    largest = float(np.abs(apart).max())
+    return largest * float(np.sqrt(np.square(apart / largest).mean())) if largest > 0 else 0.0
+
+
 def _scale(wanted: Any, values: Array, label: str, where: Piece, n: int) -> tuple[float, float]:
     if not isinstance(wanted, str):
         return float(wanted[0]), float(wanted[1])
@@ -212,7 +262,7 @@ def _scale(wanted: Any, values: Array, label: str, where: Piece, n: int) -> tupl
             where.words(f"{label} has no values in the first {n:,} rows to learn a scale from; drop it")
         )
     if wanted == "standard":
-        centre, scale = float(values.mean()), float(values.std())
+        centre, scale = float(values.mean()), _deviation(values)
     else:
         low, centre, high = (float(value) for value in np.percentile(values, [25, 50, 75]))
         scale = high - low

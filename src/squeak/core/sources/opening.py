@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from squeak.core.sources.files import CsvFormat, CsvReader, ParquetReader, file_
 from squeak.core.sources.learning import Request
 from squeak.core.sources.preprocessing import Preprocessing
 from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader, TableReader
-from squeak.core.sources.source import RowSource
+from squeak.core.sources.source import RowSource, is_name
 
 
 def rows(
@@ -33,8 +34,9 @@ def rows(
     learn_rows: int = 20_000,
     max_categories: int = 100,
     delimiter: str | None = None,
-    header: bool = True,
+    header: bool | None = None,
     na_values: Sequence[str] = (),
+    encoding: str = "utf8",
     random_state: RandomState = None,
 ) -> RowSource:
     """Return a source of rows: read block by block, preprocessed on the way, never whole in memory.
@@ -42,9 +44,9 @@ def rows(
     Parameters
     ----------
     source : array, memory-mapped array, CSR, pandas, polars or Arrow table, path, list of paths, or iterator
-        A path may be a Parquet, CSV or ``.npy`` file, a folder of them or a glob. An iterator gives blocks (arrays,
-        CSR or tables, or pairs with their targets) and can be read once; a function that returns a new iterator can
-        be called for every pass.
+        A path may be a Parquet, CSV or ``.npy`` file, a folder of them or a glob. An iterator gives blocks
+        (arrays, CSR or tables, or pairs with their targets) and can be read once; a function that returns a
+        new iterator can be called for every pass.
     target : str, int, array or True, optional
         The column to predict; or, for arrays, the targets themselves; True for an iterator of pairs.
     columns : sequence of str or int, optional
@@ -52,25 +54,29 @@ def rows(
     drop : sequence of str or int
         Columns to leave out.
     scale : {"standard", "robust", None}, (centre, scale), or a mapping from columns to these
-        (x − mean)/std, or (x − median)/(75% − 25% quantile), learned from the first ``learn_rows`` rows and frozen.
-        In a mapping ``"*"`` stands for all other columns. Categories are not scaled.
+        (x − mean)/std, or (x − median)/(75% − 25% quantile), learned from the first ``learn_rows`` rows and
+        frozen. In a mapping ``"*"`` stands for all other columns. Categories are not scaled.
     categories : {"onehot", "codes", None}, list of values, or a mapping from columns to these
-        How text becomes numbers; both forms have a place for values that come up later. None refuses text. A column
-        of numbers becomes a category when the mapping names it.
+        How text becomes numbers; both forms have a place for values that come up later. None refuses text. A
+        column of numbers becomes a category when the mapping names it.
     missing : {"mean", "median", None}, number, or a mapping from columns to these
         What fills a missing value (a missing category goes to the place for others). None: such a row is bad.
     on_bad_rows : {"raise", "skip"}
-        Rows with missing or infinite values, and CSV lines with too many or few values: refuse, or skip and count.
+        Rows with missing or infinite values, and CSV lines with too many or few values: refuse, or skip and
+        count.
     shuffle : bool
-        Read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order: for sorted data.
+        Read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order: for sorted
+        data.
     preprocessing : Preprocessing, optional
         One learned before, as ``dictionary.preprocessing``, instead of learning one.
     learn_rows : int
         From how many of the first rows, in reading order, scales and categories are learned.
     max_categories : int
         More different values than this in a text column are refused.
-    delimiter, header, na_values
-        Of CSV files. ``na_values`` are more words that stand for a missing value.
+    delimiter, header, na_values, encoding
+        Of CSV files. The first line has the names of the columns unless ``header`` is False. ``na_values``
+        are words that stand for a missing value beside the empty one, NA, N/A, n/a, NaN, nan, null, NULL,
+        None and #N/A.
     random_state : None, int, RandomState or Generator
         For ``shuffle``.
 
@@ -80,9 +86,9 @@ def rows(
 
     Notes
     -----
-    Dates become days since 1970, times of day hours, durations seconds. Row numbers in messages count from 0 and
-    do not count a header. Rows skipped have no number in the dictionary: ``indices`` counts the rows kept, in
-    reading order.
+    Dates become days since 1970, times of day hours, durations seconds. Row numbers in messages count from 0
+    and do not count a header. Rows skipped have no number in the dictionary: ``indices`` counts the rows
+    kept, in reading order.
 
     References
     ----------
@@ -106,9 +112,10 @@ def rows(
         raise ValueError(f"on_bad_rows must be 'raise' or 'skip'; it is {on_bad_rows!r}")
     if preprocessing is not None and not isinstance(preprocessing, Preprocessing):
         raise TypeError(f"preprocessing must be a Preprocessing; it is a {type(preprocessing).__name__}")
-    if preprocessing is not None and (columns is not None or drop or scale is not None or missing is not None):
+    chosen = columns is not None or drop or scale is not None or missing is not None or categories != "onehot"
+    if preprocessing is not None and chosen:
         raise ValueError(
-            "with a given preprocessing there is nothing to choose: leave columns, scale and missing out"
+            "with a given preprocessing there is nothing to choose: leave out columns, scale, categories, missing"
         )
     request = Request(
         _names(columns, "columns"),
@@ -122,15 +129,39 @@ def rows(
     skip = on_bad_rows == "skip"
     if isinstance(source, RowSource):
         raise TypeError("this is a row source already")
-    needed = None if columns is None else [*columns, *([target] if isinstance(target, str) else [])]
-    form = CsvFormat("," if delimiter is None else delimiter, bool(header), tuple(str(word) for word in na_values))
-    reader = _open(source, target, needed, form, tabs=delimiter is None, skip=skip)
+    form = CsvFormat(
+        "," if delimiter is None else delimiter, header, tuple(str(word) for word in na_values), encoding
+    )
+    reader = _open(source, target, _Needs(request, preprocessing, target), form, tabs=delimiter is None, skip=skip)
     if isinstance(reader, CsvReader):
         form = reader.form
     seed = draw_seed(random_state) if shuffle else None
     return RowSource(
         reader, request, target=target, skip=skip, preprocessing=preprocessing, shuffle_seed=seed, form=form
     )
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """Which columns of a file are needed, and which of them are text whatever they look like."""
+
+    request: Request
+    preprocessing: Preprocessing | None
+    target: Any
+
+    def columns(self, there: Sequence[str]) -> list[str]:
+        """Return the columns that are needed of those that are there."""
+        wanted = self.request.columns
+        if self.preprocessing is not None and self.preprocessing.width is None:
+            wanted = self.preprocessing.column_names
+        names = [name for name in there if wanted is None or name in wanted or name == self.target]
+        return [name for name in names if name not in self.request.drop]
+
+    def as_text(self) -> set[str]:
+        """Return the columns that are categories by name."""
+        if self.preprocessing is None:
+            return {str(name) for name in self.request.as_text()}
+        return {column.name for column in self.preprocessing.columns if hasattr(column, "values")}
 
 
 def _names(names: Any, option: str) -> tuple[Any, ...] | None:
@@ -148,29 +179,32 @@ def _plain_lists(value: Any) -> Any:
     return tuple(value) if isinstance(value, np.ndarray | list) else value
 
 
-def _open(source: Any, target: Any, needed: Any, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
+def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
     """Return the reader that fits what the user has."""
     if isinstance(source, str | os.PathLike) or (
         isinstance(source, list | tuple) and source and all(isinstance(one, str | os.PathLike) for one in source)
     ):
-        return open_files(find_files(source), target, needed, form, tabs=tabs, skip=skip)
+        return open_files(find_files(source), target, needs, form, tabs=tabs, skip=skip)
     library = type(source).__module__.partition(".")[0]
     if library == "polars" and type(source).__name__ == "LazyFrame":
         raise TypeError("a polars LazyFrame must be collected first, or written to Parquet and read from there")
     if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
-        return TableReader(source)
+        return TableReader(source, _apart(target))
     if sp.issparse(source) or isinstance(source, np.ndarray):
-        given = target if target is not None and not isinstance(target, str | int) else None
         if np.ma.isMaskedArray(source):
             raise TypeError("masked arrays are not taken: pass source.filled(np.nan)")
-        return ArrayReader(source, None if given is None else np.asarray(given))
+        return ArrayReader(source, _apart(target))
     if library == "pyarrow" and hasattr(source, "read_next_batch"):
         return IteratorReader(iter(source), has_target=False)
     if isinstance(source, list | tuple):
         if not source:
             raise ValueError("there are no rows: the list is empty")
         if not hasattr(source[0], "shape"):
-            return ArrayReader(np.asarray(source), None if target is None else np.asarray(target))
+            try:
+                table = np.asarray(source)
+            except ValueError:
+                raise ValueError("the rows of the list have different numbers of columns") from None
+            return ArrayReader(table, _apart(target))
         return IteratorReader(lambda: iter(source), has_target=target is True)
     if callable(source) or hasattr(source, "__next__"):
         return IteratorReader(source, has_target=target is True)
@@ -179,23 +213,27 @@ def _open(source: Any, target: Any, needed: Any, form: CsvFormat, *, tabs: bool,
     )
 
 
-def open_files(paths: list[Path], target: Any, needed: Any, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
+def _apart(target: Any) -> Any:
+    """Return targets that were given as numbers of their own, not by the name of a column."""
+    return None if target is None or is_name(target) or target is True else np.asarray(target)
+
+
+def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
     """Return the reader of files, all of one kind."""
     kinds = {file_kind(path) for path in paths}
     if len(kinds) > 1:
         raise ValueError(f"the files are of several kinds ({', '.join(path.name for path in paths[:3])}, …)")
     kind = kinds.pop()
     if kind == "parquet":
-        return ParquetReader(paths, needed)
+        return ParquetReader(paths, needs.columns)
     if kind == "csv":
         if tabs and all(".tsv" in path.name.lower() for path in paths):
-            form = CsvFormat("\t", form.header, form.na_values)
-        return CsvReader(paths, form, skip=skip, needed=needed)
+            form = replace(form, delimiter="\t")
+        return CsvReader(paths, form, needs.columns, skip=skip, as_text=needs.as_text())
     if kind == "npy":
         if len(paths) > 1:
             raise ValueError("several npy files cannot be read as one: pass an iterator of arrays")
-        given = target if target is not None and not isinstance(target, str | int) else None
-        return ArrayReader.open(paths[0], given)
+        return ArrayReader.open(paths[0], _apart(target))
     raise ValueError(
         f"{paths[0].name} is of a kind that is not known: its name should end in .parquet, .csv, .tsv or .npy "
         "(CSV also .gz)"
@@ -207,9 +245,15 @@ def reopen(recipe: Mapping[str, Any], preprocessing: Preprocessing | None) -> Ro
     paths, seed, form = recipe["paths"], recipe["shuffle_seed"], recipe["form"]
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         raise ValueError("the recipe of the source is damaged")
-    csv = CsvFormat(str(form["delimiter"]), bool(form["header"]), tuple(str(word) for word in form["na_values"]))
+    csv = CsvFormat(
+        str(form["delimiter"]),
+        form["header"],
+        tuple(str(word) for word in form["na_values"]),
+        str(form["encoding"]),
+    )
     found = [path for one in paths for path in find_files(one)]
-    reader = open_files(found, None, None, csv, tabs=False, skip=bool(recipe["skip"]))
+    needs = _Needs(Request(), preprocessing, recipe["target"])
+    reader = open_files(found, None, needs, csv, tabs=False, skip=bool(recipe["skip"]))
     return RowSource(
         reader,
         Request(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,16 @@ class Piece:
         The file they stand in; empty for rows in memory.
     first : int
         The number of the first of them there, from 0.
-    target : array of shape (n,) or (n, k), optional
-        Where the target came apart from the rows.
+    target : array of shape (n,) or (n, k), or Arrow column, optional
+    hidden : int, optional
+        The number of the column of an array that was taken out to be the target; numbers in messages count it.
     """
 
     data: Any
     place: str = ""
     first: int = 0
     target: Any = None
+    hidden: int | None = None
 
     @property
     def n(self) -> int:
@@ -44,14 +46,27 @@ class Piece:
         if start == 0:
             return self
         data = self.data.slice(start) if self.is_table else self.data[start:]
-        return Piece(data, self.place, self.first + start, None if self.target is None else self.target[start:])
+        target = None if self.target is None else self.target[start:]
+        return replace(self, data=data, first=self.first + start, target=target)
 
     def up_to(self, stop: int) -> Piece:
         """Return the first ``stop`` rows of the piece."""
         if stop >= self.n:
             return self
         data = self.data.slice(0, stop) if self.is_table else self.data[:stop]
-        return Piece(data, self.place, self.first, None if self.target is None else self.target[:stop])
+        return replace(self, data=data, target=None if self.target is None else self.target[:stop])
+
+    def without_target(self, name: Any) -> Piece:
+        """Return the piece with one of its columns taken out as the target."""
+        if self.is_table:
+            return replace(self, data=self.data.drop_columns([name]), target=self.data.column(name))
+        others = [number for number in range(self.data.shape[1]) if number != name]
+        target = self.data[:, [name]].toarray()[:, 0] if sp.issparse(self.data) else self.data[:, name]
+        return replace(self, data=self.data[:, others], target=target, hidden=int(name))
+
+    def column_number(self, position: int) -> int:
+        """Return the number that the user knows a column of an array by."""
+        return position + (self.hidden is not None and position >= self.hidden)
 
     def row(self, number: int) -> str:
         """Return words for a row, by its number within the piece."""
@@ -85,9 +100,6 @@ def _from_pandas(frame: Any) -> Any:
     import pyarrow as pa
 
     names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"two columns are called {twice[0]!r}; give each a name of its own")
     columns = []
     for position, name in enumerate(names):
         try:

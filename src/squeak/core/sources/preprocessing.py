@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,7 +19,8 @@ from squeak.core.sources.columns import (
 from squeak.core.sources.pieces import Piece, as_table
 from squeak.core.types import Array, IntArray, Rows
 
-CURE = "skip such rows with on_bad_rows='skip', or fill missing values with missing='median'"
+SKIP = "skip such rows with on_bad_rows='skip'"
+FILL = f"{SKIP}, or fill missing values with missing='median'"
 
 
 @storage.register
@@ -106,8 +106,11 @@ class Preprocessing:
         """The names of the columns that are needed, or their numbers as text where columns have none."""
         return tuple(column.name for column in self.columns)
 
-    def _label(self, column: Column) -> str:
-        return f"column {column.name}" if self.width is not None else f"column {column.name!r}"
+    def label(self, column: Column, piece: Piece) -> str:
+        """Return words for a column: its name, or its number in the user's array."""
+        if self.width is None:
+            return f"column {column.name!r}"
+        return f"column {piece.column_number(int(column.name))}"
 
     def encode(self, X: Any) -> Rows:
         """Return rows of numbers for a table (pandas, polars, Arrow) or an array of the same columns."""
@@ -118,25 +121,27 @@ class Preprocessing:
             X = np.asarray(X)
             if X.dtype.kind not in "fbui":
                 raise TypeError("rows must be a table with named columns, or an array of numbers")
-        rows, _, _ = self.apply(Piece(X if table is None else table), skip=False)
+        rows, _ = self.apply(Piece(X if table is None else table), skip=False)
         return rows
 
-    def apply(self, piece: Piece, *, skip: bool) -> tuple[Rows, IntArray | None, int]:
-        """Return the rows of a piece, the numbers of those kept (None for all), and how many were skipped."""
+    def apply(self, piece: Piece, *, skip: bool) -> tuple[Rows, IntArray | None]:
+        """Return the rows of a piece and the numbers of those kept (None for all)."""
         if sp.issparse(piece.data):
             return self._apply_sparse(piece, skip)
-        X = self._raw(piece)
+        raw = self.raw(piece)
+        X = raw
         if self.fill is not None:
             holes = np.isnan(X)
             if holes.any():
                 X = np.where(holes, self.fill, X)
-        X, kept = self._finite(X, piece, skip)
         if self.centre is not None and self.scale is not None:
-            X = X - self.centre
-            X /= self.scale
-        return X.astype(self.dtype, copy=False), kept, 0 if kept is None else piece.n - len(kept)
+            with np.errstate(over="ignore", invalid="ignore"):
+                X = X - self.centre
+                X /= self.scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._finite(X.astype(self.dtype, copy=False), raw, piece, skip)
 
-    def _raw(self, piece: Piece) -> Array:
+    def raw(self, piece: Piece) -> Array:
         """Return the numbers before filling and scaling, NaN where missing."""
         exact = np.float32 if self.dtype == "float32" else np.float64
         if not piece.is_table:
@@ -177,7 +182,7 @@ class Preprocessing:
         data = piece.data if wanted == list(range(self.width)) else piece.data[:, wanted]
         return np.asarray(data, dtype=exact)
 
-    def _finite(self, X: Array, piece: Piece, skip: bool) -> tuple[Array, IntArray | None]:
+    def _finite(self, X: Array, raw: Array, piece: Piece, skip: bool) -> tuple[Array, IntArray | None]:
         finite = np.isfinite(X)
         if finite.all():
             return X, None
@@ -185,9 +190,13 @@ class Preprocessing:
         if not skip:
             row = int(np.argmin(whole))
             feature = int(np.argmin(finite[row]))
-            raise ValueError(
-                f"{piece.row(row)}: {self._label(self._column_of(feature))} is {X[row, feature]}; {CURE}"
+            value, label = raw[row, feature], self.label(self._column_of(feature), piece)
+            what = (
+                f"is {value}"
+                if not np.isfinite(value)
+                else f"is {value:g}, which no {self.dtype} holds when scaled"
             )
+            raise ValueError(f"{piece.row(row)}: {label} {what}; {FILL if np.isnan(value) else SKIP}")
         kept = np.flatnonzero(whole)
         return X[kept], kept
 
@@ -195,11 +204,15 @@ class Preprocessing:
         ends = np.cumsum([len(column.features) for column in self.columns])
         return self.columns[int(np.searchsorted(ends, feature, side="right"))]
 
-    def _apply_sparse(self, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None, int]:
-        wanted = [int(column.name) for column in self.columns] if self.width is not None else []
+    def _apply_sparse(self, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None]:
+        if self.width is None or self.scale is not None or self.fill is not None:
+            raise TypeError(
+                piece.words("sparse rows cannot take this preprocessing: pass a dense array or a table")
+            )
+        wanted = [int(column.name) for column in self.columns]
         if piece.data.shape[1] != self.width:
             raise ValueError(piece.words(f"rows have {piece.data.shape[1]} columns; {self.width} are expected"))
-        X = piece.data if wanted == list(range(self.width or 0)) else piece.data[:, wanted]
+        X = piece.data if wanted == list(range(self.width)) else piece.data[:, wanted]
         return finite_sparse(X, piece, skip)
 
     def decode(self, rows: Rows) -> dict[str, list[Any]]:
@@ -216,7 +229,13 @@ class Preprocessing:
         return table
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Preprocessing) and _same(self.to_data(), other.to_data())
+        if not isinstance(other, Preprocessing):
+            return False
+        numbers = ((getattr(self, name), getattr(other, name)) for name in ("fill", "centre", "scale"))
+        return (self.columns, self.width, self.dtype) == (other.columns, other.width, other.dtype) and all(
+            (a is None and b is None) or (a is not None and b is not None and np.array_equal(a, b, equal_nan=True))
+            for a, b in numbers
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -226,49 +245,32 @@ class Preprocessing:
         scaled = ", scaled" if self.scale is not None else ""
         return f"Preprocessing({words}{scaled}: {self.n_features} features)"
 
-    def to_data(self) -> dict[str, Any]:
-        """Return the preprocessing as JSON data."""
-
-        def plain(values: Array | None) -> Any:
-            return None if values is None else [None if np.isnan(value) else float(value) for value in values]
-
-        return {
-            "columns": [column_to_data(column) for column in self.columns],
-            "width": self.width,
-            "fill": plain(self.fill),
-            "centre": plain(self.centre),
-            "scale": plain(self.scale),
-            "dtype": self.dtype,
+    def to_parts(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the numbers as arrays, their names beginning with ``prefix``, and the rest as JSON data."""
+        arrays = {
+            f"{prefix}{name}": values
+            for name, values in (("fill", self.fill), ("centre", self.centre), ("scale", self.scale))
+            if values is not None
         }
+        columns: list[Any] = [column_to_data(column) for column in self.columns]
+        if self.width is not None:
+            columns = [int(column.name) for column in self.columns]
+        return arrays, {"columns": columns, "width": self.width, "dtype": self.dtype}
 
     @classmethod
-    def from_data(cls, data: Any) -> Preprocessing:
-        """Return the preprocessing that :meth:`to_data` described; anything unexpected is a ValueError."""
-        if not isinstance(data, dict) or not isinstance(data.get("columns"), list):
+    def from_parts(
+        cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None, prefix: str = ""
+    ) -> Preprocessing:
+        """Return the preprocessing that :meth:`to_parts` took apart; anything unexpected is an error."""
+        width, columns = content["width"], content["columns"]
+        if not isinstance(columns, list) or (width is not None and type(width) is not int):
             raise ValueError("the description of the preprocessing is damaged")
-
-        def array(name: str) -> Array | None:
-            values = data.get(name)
-            return None if values is None else np.array(values, dtype=np.float64)
-
-        width = data.get("width")
-        if width is not None and type(width) is not int:
-            raise ValueError("the description of the preprocessing is damaged")
-        columns = tuple(column_from_data(column) for column in data["columns"])
-        return cls(columns, width, array("fill"), array("centre"), array("scale"), str(data.get("dtype")))
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the preprocessing for a file of its own."""
-        return {}, self.to_data()
-
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Preprocessing:
-        """Return the preprocessing that :meth:`to_parts` took apart."""
-        return cls.from_data(content)
-
-
-def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    return all(first[name] == second[name] for name in first)
+        if width is None:
+            encodings = tuple(column_from_data(column) for column in columns)
+        else:
+            encodings = tuple(NumberColumn(str(int(position))) for position in columns)
+        fill, centre, scale = (arrays.get(f"{prefix}{name}") for name in ("fill", "centre", "scale"))
+        return cls(encodings, width, fill, centre, scale, str(content["dtype"]))
 
 
 def missing_column(name: str, there: Any) -> str:
@@ -281,34 +283,35 @@ def missing_column(name: str, there: Any) -> str:
     return f"there is no column {name!r}{hint}{', …' if not near and len(names) > 12 else ''}"
 
 
-def finite_matrix(X: Any, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None, int]:
-    """Return the finite rows of a plain matrix, which of them they are, and how many were skipped."""
+def finite_matrix(piece: Piece, skip: bool) -> tuple[Rows, IntArray | None]:
+    """Return the finite rows of a plain matrix, and which of them they are (None for all)."""
+    X = piece.data
     if sp.issparse(X):
         return finite_sparse(X, piece, skip)
     finite = np.isfinite(X)
     if finite.all():
-        return X, None, 0
+        return X, None
     whole = finite.all(axis=1)
     if not skip:
         row = int(np.argmin(whole))
         column = int(np.argmin(finite[row]))
-        raise ValueError(f"{piece.row(row)}: column {column} is {X[row, column]}; {CURE}")
+        value = X[row, column]
+        cure = FILL if np.isnan(value) else SKIP
+        raise ValueError(f"{piece.row(row)}: column {piece.column_number(column)} is {value}; {cure}")
     kept = np.flatnonzero(whole)
-    return X[kept], kept, piece.n - len(kept)
+    return X[kept], kept
 
 
-def finite_sparse(X: Any, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None, int]:
-    """Return the finite rows of a CSR matrix, which of them they are, and how many were skipped."""
+def finite_sparse(X: Any, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None]:
+    """Return the finite rows of a CSR matrix, and which of them they are (None for all)."""
     csr = sp.csr_array(X)
     finite = np.isfinite(csr.data)
     if finite.all():
-        return csr, None, 0
+        return csr, None
     owners = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
     if not skip:
         place = int(np.argmin(finite))
-        raise ValueError(
-            f"{piece.row(int(owners[place]))}: column {csr.indices[place]} is {csr.data[place]}; "
-            "skip such rows with on_bad_rows='skip'"
-        )
+        column = piece.column_number(int(csr.indices[place]))
+        raise ValueError(f"{piece.row(int(owners[place]))}: column {column} is {csr.data[place]}; {SKIP}")
     kept = np.setdiff1d(np.arange(csr.shape[0]), owners[~finite])
-    return csr[kept], kept, piece.n - len(kept)
+    return csr[kept], kept

@@ -19,6 +19,8 @@ from squeak.core.sources.pieces import Piece, as_table
 PART = 65_536
 """Rows of an array in memory that count as one part."""
 
+FINGERPRINT_ROWS = 64
+
 
 class Reader(ABC):
     """Rows of one source, in parts that can be read apart from each other."""
@@ -36,12 +38,18 @@ class Reader(ABC):
     """Whether the rows are CSR."""
     recipe: dict[str, Any] | None = None
     """How to open it again, as JSON data; None for what lives in memory."""
+    float32: set[str] | None = None
+    """The columns of a table that are float32 throughout; None for arrays, whose own type counts."""
     skipped_lines: int = 0
     """Lines of the part last read that could not be cut into columns and were skipped."""
 
     @abstractmethod
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
-        """Yield the rows of a part from row ``start`` of it on, in pieces of about ``size``."""
+        """Yield the rows of a part from row ``start`` of it on, in pieces of about ``size``.
+
+        Tables come with the columns named, in that order; arrays come whole, for columns are cheap to leave
+        out later.
+        """
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -102,25 +110,34 @@ class ArrayReader(Reader):
             pages.madvise(mmap.MADV_DONTNEED, begin, length)
 
     def fingerprint(self) -> str:
-        """Return a hash of the shape, the type, and rows from the beginning, the middle and the end."""
+        """Return a hash of the shape, the type, 64 rows from beginning to end, and all targets."""
         digest = hashlib.sha256(repr((self.X.shape, np.dtype(self.X.dtype).str, sp.issparse(self.X))).encode())
         n = int(self.X.shape[0])
-        for row in sorted({0, n // 3, n // 2, 2 * n // 3, n - 1}):
+        for row in np.unique(np.linspace(0, n - 1, FINGERPRINT_ROWS).astype(int)):
             one = self.X[row : row + 1]
             digest.update((one.toarray() if sp.issparse(one) else np.ascontiguousarray(one)).tobytes())
+        if self.target is not None:
+            digest.update(repr((self.target.shape, self.target.dtype.str)).encode())
+            digest.update(
+                repr(self.target.tolist()).encode() if self.target.dtype.hasobject else self.target.tobytes()
+            )
         return digest.hexdigest()
 
 
 class TableReader(Reader):
     """Rows of a pandas, polars or Arrow table in memory."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, target: Any = None) -> None:
         self.table: Any = as_table(table)
         self.names = list(self.table.column_names)
+        self.float32 = {field.name for field in self.table.schema if str(field.type) in ("float", "halffloat")}
         check_names(self.names, "")
         self.n_rows = int(self.table.num_rows)
         if not self.n_rows or not self.names:
             raise ValueError(f"the table has no rows or no columns: its shape is {(self.n_rows, len(self.names))}")
+        if target is not None and len(target) != self.n_rows:
+            raise ValueError(f"there are {self.n_rows:,} rows and {len(target):,} targets")
+        self.target = target
         self.n_parts = -(-self.n_rows // PART)
 
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
@@ -128,13 +145,16 @@ class TableReader(Reader):
         table = self.table if columns is None else self.table.select(list(columns))
         stop = min((part + 1) * PART, self.table.num_rows)
         for first in range(part * PART + start, stop, size):
-            yield Piece(table.slice(first, min(size, stop - first)), "", first)
+            which = slice(first, min(first + size, stop))
+            target = None if self.target is None else self.target[which]
+            yield Piece(table.slice(first, which.stop - first), "", first, target)
 
     def fingerprint(self) -> str:
-        """Return a hash of the schema and of rows from the beginning, the middle and the end."""
+        """Return a hash of the schema, of 64 rows from beginning to end, and of all targets."""
         n = self.table.num_rows
-        rows = [self.table.slice(row, 1).to_pylist() for row in sorted({0, n // 3, n // 2, 2 * n // 3, n - 1})]
-        return hashlib.sha256(repr((n, str(self.table.schema), rows)).encode()).hexdigest()
+        some = np.unique(np.linspace(0, n - 1, FINGERPRINT_ROWS).astype(int))
+        rows, target = self.table.take(some).to_pylist(), None if self.target is None else self.target.tolist()
+        return hashlib.sha256(repr((n, str(self.table.schema), rows, target)).encode()).hexdigest()
 
 
 class IteratorReader(Reader):
@@ -147,13 +167,22 @@ class IteratorReader(Reader):
         self._has_target = has_target
         self._held: list[Any] = []
         self._rest: Iterator[Any] | None = None
+        self._previous: Any = None
         first = self._peek()
         self.sparse = bool(sp.issparse(first.data))
         self.names = list(first.data.column_names) if first.is_table else range(first.data.shape[1])
 
+    def _fresh(self) -> Iterator[Any]:
+        """Return a new iterator, or say that the function gave an old one."""
+        source = iter(self._make())
+        if self.repeatable and source is self._previous:
+            raise ValueError("the function gave the same iterator twice: it must return a new one on every call")
+        self._previous = source
+        return source
+
     def _peek(self) -> Piece:
         """Look at the first block; for an iterator that runs only once it is kept."""
-        source = iter(self._make())
+        source = self._fresh()
         try:
             block = next(source)
         except StopIteration:
@@ -184,7 +213,7 @@ class IteratorReader(Reader):
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
         """Yield the blocks as they come, without the first ``start`` rows."""
         if self.repeatable:
-            blocks: Iterator[Any] = iter(self._make())
+            blocks: Iterator[Any] = self._fresh()
         else:
             if self._opened or self._rest is None:
                 raise ValueError(
@@ -206,10 +235,17 @@ class IteratorReader(Reader):
             if not isinstance(block, tuple) or len(block) != 2:
                 raise ValueError("with target=True an iterator gives pairs (rows, target)")
             block, target = block
+        target = None if target is None else np.asarray(target)
         table = as_table(block)
         if table is not None:
-            return Piece(table, "", first, target)
-        X = sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
+            return self._with_target(Piece(table, "", first, target))
+        try:
+            X = sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
+        except ValueError:
+            raise ValueError(
+                f"block from row {first} on is no array: pairs (rows, target) need target=True, and all rows the "
+                "same number of columns"
+            ) from None
         if X.ndim != 2 or X.dtype.kind not in "fbui":
             raise TypeError(
                 f"block from row {first} on: blocks must be 2-D arrays of numbers or tables; this one has shape "
@@ -220,9 +256,13 @@ class IteratorReader(Reader):
             raise ValueError(f"rows from row {first} on have {X.shape[1]} columns; the rows before had {before}")
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
-        if target is not None and len(target) != X.shape[0]:
-            raise ValueError(f"block from row {first} on: {X.shape[0]} rows and {len(target)} targets")
-        return Piece(X, "", first, None if target is None else np.asarray(target))
+        return self._with_target(Piece(X, "", first, target))
+
+    @staticmethod
+    def _with_target(piece: Piece) -> Piece:
+        if piece.target is not None and len(piece.target) != piece.n:
+            raise ValueError(f"block from row {piece.first} on: {piece.n} rows and {len(piece.target)} targets")
+        return piece
 
     def fingerprint(self) -> str:
         """Return nothing: what an iterator will give cannot be known."""

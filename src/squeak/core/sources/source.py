@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from squeak.core.sources.columns import ColumnError, kind_of, numbers, texts
 from squeak.core.sources.files import CsvFormat
 from squeak.core.sources.learning import Request, learn, select
 from squeak.core.sources.pieces import Piece
-from squeak.core.sources.preprocessing import Preprocessing, finite_matrix
-from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader
+from squeak.core.sources.preprocessing import Preprocessing, finite_matrix, missing_column
+from squeak.core.sources.readers import IteratorReader, Reader
 from squeak.core.types import IntArray, Rows
 
 BLOCK_BYTES = 32 * 2**20
 LARGEST_BLOCK, SMALLEST_BLOCK = 65_536, 256
+LEARN_BYTES = 64 * 2**20
+"""Scales and categories are learned from no more than this."""
 
 
 def block_rows(width: int) -> int:
@@ -76,10 +78,10 @@ class RowSource:
     --------
     >>> import numpy as np, squeak
     >>> source = squeak.rows(np.arange(12.0).reshape(6, 2), scale="standard")
-    >>> source
-    RowSource(6 rows, 2 columns, 1 part, 2 features)
     >>> [block.shape for block in source]
     [(6, 2)]
+    >>> source
+    RowSource(6 rows, 2 columns, 1 part, 2 features)
     """
 
     def __init__(
@@ -96,22 +98,29 @@ class RowSource:
     ) -> None:
         self.reader, self.target, self.skip = reader, target, skip
         self._form, self._shuffle_seed = form or CsvFormat(), shuffle_seed
-        self._request = request
-        self._inside = target if isinstance(target, str | int) and not isinstance(target, bool) else None
-        if preprocessing is None:
-            self._names: Sequence[Any] = select(list(reader.names), request, self._inside)
-        else:
-            self._names = self._names_for(preprocessing)
+        names = list(reader.names)
+        self._column_of_target = self._known(target) if is_name(target) else None
+        self._request = request.named(self._known)
+        if self._column_of_target is not None and self._column_of_target not in names:
+            raise ValueError(missing_column(str(target), names))
+        left = [name for name in names if name != self._column_of_target]
+        if preprocessing is not None and preprocessing.width is None:
+            self._request = Request(columns=preprocessing.column_names)
+        self._names: Sequence[Any] = select(left, self._request)
+        place = {name: position for position, name in enumerate(left)}
+        self._positions = [place[name] for name in self._names]
         self._learned, self._preprocessing = learned or preprocessing is not None, preprocessing
         if shuffle_seed is not None and reader.n_parts < 2:
             raise ValueError("there is only one part (row group, or CSV file), so there is no order to shuffle")
         self.skipped_ = 0
 
-    def _names_for(self, preprocessing: Preprocessing) -> Sequence[Any]:
-        if preprocessing.width is not None:
-            return select(list(self.reader.names), Request(), self._inside)
-        wanted = Request(columns=preprocessing.column_names)
-        return select(list(self.reader.names), wanted, self._inside)
+    def _known(self, name: Any) -> Any:
+        """Return a column's name as the reader has it: 0 and "0" are the same column."""
+        if name in self.reader.names or not isinstance(name, str | int | np.integer):
+            return name
+        if isinstance(self.reader.names, range):
+            return int(name) if isinstance(name, np.integer) or str(name).isdigit() else name
+        return str(name)
 
     @property
     def preprocessing(self) -> Preprocessing | None:
@@ -120,14 +129,18 @@ class RowSource:
             pieces = [piece for piece in self._first_pieces() if piece.n]
             if not pieces:
                 raise ValueError("there are no rows")
-            self._preprocessing, self._learned = learn(pieces, self._names, self._request), True
+            narrow = self.reader.float32
+            float32 = narrow is not None and all(name in narrow for name in self._names)
+            self._preprocessing = learn(pieces, self._names, self._positions, self._request, float32=float32)
+            self._learned = True
         return self._preprocessing
 
     def _first_pieces(self) -> list[Piece]:
-        """Return the first rows in reading order; an iterator keeps them for the reading."""
-        wanted, found, total = self._request.learn_rows, [], 0
+        """Return the first rows in reading order, 64 MB at most; an iterator keeps them for the reading."""
+        affordable = max(SMALLEST_BLOCK, LEARN_BYTES // (8 * max(1, len(self._names))))
+        wanted, found, total = min(int(self._request.learn_rows), affordable), [], 0
         if isinstance(self.reader, IteratorReader):
-            pieces: Iterator[Piece] = self.reader.look(wanted, LARGEST_BLOCK)
+            pieces: Iterator[Piece] = (self._split(piece) for piece in self.reader.look(wanted, LARGEST_BLOCK))
         else:
             pieces = (piece for part in self._order() for piece in self._part_pieces(int(part), 0, wanted))
         for piece in pieces:
@@ -146,10 +159,13 @@ class RowSource:
         return False
 
     def _part_pieces(self, part: int, start: int, size: int) -> Iterator[Piece]:
-        columns = None
-        if not isinstance(self.reader, ArrayReader | IteratorReader):
-            columns = [*self._names, *([] if self._inside is None else [self._inside])]
-        return self.reader.pieces(part, columns, start, size)
+        """Yield a part's pieces with only the columns that are needed, the target apart."""
+        target = [] if self._column_of_target is None else [self._column_of_target]
+        for piece in self.reader.pieces(part, [*self._names, *target], start, size):
+            yield self._split(piece)
+
+    def _split(self, piece: Piece) -> Piece:
+        return piece if self._column_of_target is None else piece.without_target(self._column_of_target)
 
     def _order(self) -> IntArray:
         if self._shuffle_seed is None:
@@ -182,17 +198,18 @@ class RowSource:
     def fingerprint(self) -> str:
         """A text that is the same for the same data read in the same way; empty for an iterator."""
         data = self.reader.fingerprint()
-        return data and f"{data}-{self.target!r}-{self.skip}-{self._shuffle_seed}"
+        target = self.target if is_name(self.target) else ""
+        return data and f"{data}-{target}-{self.skip}-{self._shuffle_seed}"
 
     @property
     def recipe(self) -> dict[str, Any] | None:
         """How to open the source again, as JSON data; None for what lives in memory."""
-        if self.reader.recipe is None or not isinstance(self.target, str | int | None):
+        if self.reader.recipe is None or not (self.target is None or is_name(self.target)):
             return None
         form = {**asdict(self._form), "na_values": list(self._form.na_values)}
         return {
             **self.reader.recipe,
-            "target": self.target,
+            "target": self._column_of_target,
             "skip": self.skip,
             "shuffle_seed": self._shuffle_seed,
             "form": form,
@@ -201,7 +218,7 @@ class RowSource:
     def __repr__(self) -> str:
         rows = "? rows" if self.n_rows is None else f"{self.n_rows:,} rows"
         parts = "1 part" if self.n_parts == 1 else f"{self.n_parts:,} parts"
-        known = f", {len(self.feature_names):,} features" if self._learned or self.repeatable else ""
+        known = f", {len(self.feature_names):,} features" if self._learned else ""
         return f"RowSource({rows}, {len(self._names):,} columns, {parts}{known})"
 
     def __iter__(self) -> Iterator[Any]:
@@ -245,14 +262,11 @@ class RowSource:
     def _encode(self, piece: Piece) -> tuple[Rows, Any, IntArray | None]:
         """Return the rows of a piece that are kept, their targets, and which they are (None for all)."""
         preprocessing = self.preprocessing
-        y = None if self.target is None else self._target_values(piece)
-        data = piece
-        if self._inside is not None and not piece.is_table:
-            data = replace(piece, data=piece.data[:, [c for c in range(piece.data.shape[1]) if c != self._inside]])
+        y = None if self.target is None else _target_values(piece, self.target)
         if preprocessing is None:
-            X, which, _ = finite_matrix(data.data, data, self.skip)
+            X, which = finite_matrix(piece, self.skip)
         else:
-            X, which, _ = preprocessing.apply(piece if preprocessing.width is not None else data, skip=self.skip)
+            X, which = preprocessing.apply(piece, skip=self.skip)
         if y is None:
             return X, None, which
         y = y if which is None else y[which]
@@ -268,22 +282,25 @@ class RowSource:
         whole = np.flatnonzero(~bad)
         return X[whole], y[whole], whole if which is None else which[whole]
 
-    def _target_values(self, piece: Piece) -> Any:
-        """Return the targets of a piece: numbers, or text for classes."""
-        if self._inside is None:
-            if piece.target is None:
-                raise ValueError(f"target={self.target!r} asks for targets that the source does not give")
-            values = np.asarray(piece.target)
-            return values.astype(np.float64) if values.dtype.kind in "bui" else values
-        if not piece.is_table:
-            return piece.data[:, self._inside].astype(np.float64)
-        column = piece.data.column(self._inside)
+
+def _target_values(piece: Piece, target: Any) -> Any:
+    """Return the targets of a piece: numbers, or text for classes."""
+    values = piece.target
+    if values is None:
+        raise ValueError("targets are asked for that the source does not give")
+    if hasattr(values, "type"):  # an Arrow column
         try:
-            if kind_of(column.type) == "text":
-                return texts(column).to_numpy(zero_copy_only=False).astype(object)
-            return numbers(column, str(self._inside)).astype(np.float64)
+            if kind_of(values.type) == "text":
+                return texts(values).to_numpy(zero_copy_only=False).astype(object)
+            return numbers(values, str(target)).astype(np.float64)
         except ColumnError as error:
             raise ValueError(piece.words(str(error))) from None
+    return values.astype(np.float64) if values.dtype.kind in "bui" else values
+
+
+def is_name(target: Any) -> bool:
+    """Tell whether a target is the name or the number of a column (not the targets themselves, or True)."""
+    return isinstance(target, str | int | np.integer) and not isinstance(target, bool)
 
 
 def gather(X: Any, kernel: Any) -> tuple[Rows, Preprocessing | None]:
@@ -343,10 +360,13 @@ def _joined(parts: list[tuple[Rows, Any]], cursor: Cursor) -> Block:
 
 def _missing(y: Any) -> Any:
     if y.dtype.kind == "O":
-        return np.array([value is None for value in y])
-    bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
+        bad = np.array([value is None or value != value for value in y.ravel()]).reshape(y.shape)
+    elif y.dtype.kind in "mM":
+        bad = np.isnat(y)
+    else:
+        bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
     return bad.any(axis=1) if bad.ndim == 2 else bad
 
 
 def _quoted(target: Any) -> str:
-    return f"{target!r} " if isinstance(target, str | int) and not isinstance(target, bool) else ""
+    return f"{target!r} " if is_name(target) else ""

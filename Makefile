@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow test-lowest bench docs clean
+.PHONY: demo test test-slow test-lowest bench docs reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("squeak needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
@@ -36,6 +36,9 @@ bench: $(STAMP)     ## ratios in one run; see benchmarks/README.md
 docs: $(STAMP)      ## draw the figures of docs/ anew
 	$(BIN)/python examples/plot_dictionary.py
 	$(BIN)/python examples/plot_accuracy.py
+
+reproduce: $(STAMP) ## what the papers report, measured again; see reproduce/README.md
+	$(BIN)/python -m reproduce
 
 clean:
 	rm -rf $(VENV) .venv-lowest demo build dist

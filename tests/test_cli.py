@@ -329,3 +329,25 @@ def test_importing_squeak_imports_neither_arrow_nor_typer():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_compare_prints_a_table_and_draws_it(folder, tmp_path, monkeypatch, capsys):
+    arguments = [
+        folder / "flights.csv",
+        "--rows",
+        200,
+        "--oversampling",
+        "3,6",
+        "--repeats",
+        1,
+        "--target",
+        "delay",
+    ]
+    code, printed = run_here(monkeypatch, capsys, "compare", *arguments, "--figure", tmp_path / "c.png", "-q")
+    assert code == 0, printed.err
+    lines = printed.out.splitlines()
+    assert lines[0].split()[:3] == ["sampler", "q", "atoms"]
+    assert len(lines) == 1 + 2 * 11 + 1
+    assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
+    code, printed = run_here(monkeypatch, capsys, "compare", *arguments[:1], "--oversampling", "many")
+    assert code == 2

@@ -278,6 +278,82 @@ def merge(
 
 
 @app.command()
+def compare(
+    data: Data,
+    target: Annotated[str | None, typer.Option(help="A column to leave out of the rows.")] = None,
+    columns: Names = None,
+    drop: Names = None,
+    scale: Annotated[Scale, typer.Option(help="Learned from the first rows, then frozen.")] = Scale.standard,
+    categories: Annotated[Categories, typer.Option(help="How text becomes numbers.")] = Categories.onehot,
+    missing: Annotated[Missing, typer.Option(help="What fills a missing value.")] = Missing.none,
+    on_bad_rows: Annotated[BadRows, typer.Option(help="Missing or infinite values: stop, or skip the row.")] = (
+        BadRows.refuse
+    ),
+    rows: Annotated[int, typer.Option(min=2, help="Compare on so many rows, drawn from all.")] = 2_000,
+    kernel: Annotated[KernelName, typer.Option(help="How rows are compared.")] = KernelName.rbf,
+    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    ridge: Annotated[
+        float | None,
+        typer.Option(callback=positive, help="1/1000 of the trace of K unless given.", show_default=False),
+    ] = None,
+    oversampling: Annotated[str, typer.Option(help="Numbers, separated by commas: one point of a curve each.")] = (
+        "4,8,16"
+    ),
+    repeats: Annotated[int, typer.Option(min=1, help="Runs with different seeds.")] = 3,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw accuracy against atoms here (png, svg or pdf).", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Run every sampler on some rows of DATA and print what each costs and how good it is."""
+    import squeak as sq
+    from squeak.page import comparison
+    from squeak.samplers import Uniform
+    from squeak.samplers import compare as run
+
+    try:
+        grid = [float(value) for value in oversampling.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"--oversampling takes numbers separated by commas, not {oversampling!r}"
+        ) from None
+    for value in grid:
+        positive(value)
+    if figure is not None:
+        from squeak.report import draw_comparison
+
+        if not figure.parent.is_dir():
+            raise FileNotFoundError(f"the folder {figure.parent} does not exist")
+    chosen_kernel = _kernel(kernel, length_scale)
+    source = sq.rows(
+        data if len(data) > 1 else data[0],
+        target,
+        _names(columns),
+        drop=_names(drop) or (),
+        scale=_or_none(scale),
+        categories=_or_none(categories),
+        missing=_or_none(missing),
+        on_bad_rows=on_bad_rows.value,
+    )
+    some = Uniform(max_atoms=rows, random_state=seed).fit(source).dictionary_.atoms
+    table = run(
+        some,
+        chosen_kernel,
+        ridge,
+        oversampling=grid,
+        repeats=repeats,
+        exact_rows=max(rows, 3_000),
+        random_state=seed,
+        verbose=0 if quiet else 1,
+    )
+    typer.echo(comparison(table))
+    if figure is not None:
+        draw_comparison(table, figure)
+        typer.echo(f"wrote {figure}")
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for what it makes.")] = Path("demo"),
 ) -> None:

@@ -43,6 +43,38 @@ def page_without_kernel(path: Path) -> str:
     return "\n".join([*lines, f"  {'atoms':<20} {len(arrays['indices']):,}"])
 
 
+HEADINGS = {
+    "sampler": "sampler",
+    "oversampling": "q",
+    "atoms": "atoms",
+    "seconds": "seconds",
+    "passes": "passes",
+    "kernel_evaluations": "k(x, z)",
+    "accuracy_high": "ε̂",
+    "ratio_mean": "τ̃/τ",
+    "ratio_5%": "5%",
+    "ratio_95%": "95%",
+    "trace_error": "trace",
+    "risk_factor": "risk",
+}
+
+
+def comparison(table: Any) -> str:
+    """Return the table of :func:`squeak.samplers.compare` for the terminal."""
+    records = table.to_dict("records") if hasattr(table, "to_dict") else table
+    lines = [list(HEADINGS.values())]
+    for record in records:
+        cells = [record[name] for name in HEADINGS]
+        lines.append(
+            [cell if isinstance(cell, str) else "–" if np.isnan(cell) else f"{cell:.3g}" for cell in cells]
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    return "\n".join(
+        "  ".join([f"{line[0]:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    )
+
+
 def _facts(d: Dictionary) -> list[str]:
     weights = d.weights
     facts = {

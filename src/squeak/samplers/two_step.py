@@ -130,4 +130,6 @@ def _original_scores(X: Rows, first: Choice, plan: Plan) -> Array:
         Z = features.block(take(X, tile))
         return np.asarray(np.einsum("ij,ij->i", Z @ inverse, Z))
 
-    return np.asarray(np.clip(np.concatenate(engine.map_ordered(score, tiles)), 0.0, 1.0))
+    diag = diagonal(plan.kernel, X)
+    floor = diag / (diag.sum() + plan.ridge)  # no score is below it; a row that the first set does not see has 0
+    return np.asarray(np.clip(np.concatenate(engine.map_ordered(score, tiles)), floor, 1.0))

@@ -1,0 +1,1 @@
+"""What the papers report, measured again with squeak: ``make reproduce``."""

@@ -1,0 +1,38 @@
+"""Run the reproductions: ``python -m reproduce [name ...]``; results go to reproduce/results and README.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from reproduce import bless_accuracy, table_3_1
+
+HERE = Path(__file__).parent
+ALL = {"table_3_1": table_3_1, "bless_accuracy": bless_accuracy}
+HEAD = """# Reproductions
+
+What the papers report beside what squeak measures, by `make reproduce` (about half an hour on two cores; one of them:
+`.venv/bin/python -m reproduce table_3_1`). Real data sets are looked for in `SQUEAK_DATA` and left out where absent. Two cores of a
+shared machine. This page is written from `results/*.json`.
+"""
+
+
+def main() -> None:
+    for name in sys.argv[1:] or ALL:
+        if name not in ALL:
+            sys.exit(f"no reproduction is called {name!r}; there are {', '.join(ALL)}")
+        print(f"── {name}", flush=True)
+        found = ALL[name].run()
+        if found:
+            (HERE / "results" / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    pages = [HEAD]
+    for name, module in ALL.items():
+        path = HERE / "results" / f"{name}.json"
+        if path.exists():
+            pages.append(module.page(json.loads(path.read_text())))
+    (HERE / "README.md").write_text("\n".join(pages) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,491 @@
+"""Samplers that see all rows first: laws, formulas, guarantees, and the mutations that must be caught.
+
+Statistical tests fix their seeds. Unbiasedness: 9 samplers × 29 comparisons at 5.5 standard errors, family-wise
+below 1e-4 (see test_unbiased). Laws: chi-square tests at 1e-6 each, four of them.
+"""
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chi2
+
+from squeak.core import leverage as leverage_room
+from squeak.core.kernels import gram
+from squeak.core.leverage import WeightedFactor
+from squeak.core.seeds import generator_at
+from squeak.kernels import RBF, Linear
+from squeak.leverage import accuracy, exact_leverage_scores
+from squeak.samplers import (
+    Bless,
+    BlessR,
+    ExactRLS,
+    GreedyCholesky,
+    InkEstimate,
+    Kors,
+    ManyStep,
+    MultinomialNystrom,
+    OnlineOracle,
+    OnlineOracleRemoval,
+    Recursive,
+    RPCholesky,
+    Squeak,
+    TwoStep,
+    Uniform,
+)
+from squeak.samplers import bless as bless_room
+from squeak.samplers import recursive as recursive_room
+from squeak.samplers import rpcholesky as rpcholesky_room
+from squeak.samplers.batch import Choice
+from squeak.samplers.two_step import _original_scores
+from tests.oracles import dense_estimate, dense_scores
+from tests.samplers.test_unbiased import biased
+
+KERNEL = RBF(1.0)
+
+
+@pytest.fixture(scope="module")
+def few():
+    rng = np.random.default_rng(7)
+    centres = 2 * rng.standard_normal((4, 2))
+    rows = centres[rng.choice(4, 28, p=[0.6, 0.25, 0.1, 0.05])] + 0.4 * rng.standard_normal((28, 2))
+    rows[19] = [9.0, -9.0]
+    return rows
+
+
+def learn(sampler, X, seed):
+    return sampler(random_state=seed).fit(X).dictionary_
+
+
+UNBIASED = {
+    "TwoStep": partial(TwoStep, KERNEL, 0.5, oversampling=2, first_atoms=12),
+    "TwoStep, original": partial(TwoStep, KERNEL, 0.5, oversampling=2, first_atoms=12, original=True),
+    "TwoStep, diagonal": partial(TwoStep, Linear(1.0) + 0.5, 0.5, oversampling=6, first_atoms=12),
+    "ManyStep": partial(ManyStep, KERNEL, 0.5, oversampling=2, copies=2),
+    "Recursive": partial(Recursive, KERNEL, 0.5, oversampling=1.5),
+    "Bless": partial(Bless, KERNEL, 0.5, oversampling=2, candidates=1),
+    "BlessR": partial(BlessR, KERNEL, 0.5, oversampling=2),
+    "InkEstimate": partial(InkEstimate, KERNEL, 0.5, copies=12),
+    "OnlineOracle": partial(OnlineOracle, KERNEL, 0.5, oversampling=1.5),
+    "OnlineOracleRemoval": partial(OnlineOracleRemoval, KERNEL, 0.5, oversampling=2, copies=2),
+    "MultinomialNystrom": partial(MultinomialNystrom, KERNEL, 12, np.arange(1.0, 29.0)),
+    "Uniform, with replacement": partial(Uniform, KERNEL, 12, replacement=True),
+}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Let the recursion begin with 6 rows and INK take blocks of 8, so that 28 rows pass several levels."""
+    monkeypatch.setattr(recursive_room, "BASE", 6)
+    monkeypatch.setattr("squeak.samplers.ink.SMALLEST_BLOCK", 8)
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_weights_are_unbiased(name, few, small):
+    assert not biased(partial(learn, UNBIASED[name]), few, 700).any()
+
+
+class _StoresTheRatio(BlessR):
+    """A twin that stores the acceptance ratio p/β where the inclusion probability p belongs."""
+
+    def _draw(self, X, plan, before, ridge, rng, limit):
+        choice, read = super()._draw(X, plan, before, ridge, rng, limit)
+        bounds = np.minimum(1.0, plan.oversampling / (1.0 + ridge))
+        wrong = np.minimum(1.0, choice.probabilities / bounds)
+        return Choice(choice.rows, wrong, choice.counts, 1, ridge, plan.oversampling), read
+
+
+def test_the_acceptance_ratio_in_place_of_the_probability_is_caught(few):
+    assert biased(partial(learn, partial(_StoresTheRatio, KERNEL, 0.5, oversampling=1.2)), few, 700).any()
+    X = np.random.default_rng(0).standard_normal((2_000, 6))
+    wrong = learn(partial(_StoresTheRatio, RBF(2.5), 20.0, oversampling=8), X, 0)
+    assert abs(wrong.weights.sum() - 2_000) > 0.2 * 2_000
+
+
+def test_a_row_drawn_twice_that_counts_once_is_caught(few):
+    """The twin of the unbiasedness tests: a row drawn twice counts once."""
+    draws = partial(MultinomialNystrom, KERNEL, 12, np.arange(1.0, 29.0))
+
+    def learn_wrong(X, seed):
+        d = learn(draws, X, seed)
+        return replace(d, counts=np.minimum(d.counts, 1))
+
+    assert biased(learn_wrong, few, 700).any()
+
+
+def counts_of_oracle(X, runs, make):
+    counts = np.zeros((runs, len(X)), dtype=int)
+    for seed in range(runs):
+        d = make(seed).fit(X).dictionary_
+        counts[seed, d.indices] = d.counts
+    return counts
+
+
+def chi_square(counts, chances, copies):
+    """Return the p-value of counts_i ~ Binomial(copies, chances_i), all rows together."""
+    total, freedom = 0.0, 0
+    for row, p in zip(counts.T, chances, strict=True):
+        expected = len(counts) * binom.pmf(np.arange(copies + 1), copies, p)
+        seen = np.bincount(row, minlength=copies + 1)
+        big = expected > 5
+        if big.sum() < 2:
+            continue
+        rest, seen_rest = expected[~big].sum(), seen[~big].sum()
+        total += ((seen[big] - expected[big]) ** 2 / expected[big]).sum()
+        freedom += big.sum() - 1
+        if rest > 5:
+            total += (seen_rest - rest) ** 2 / rest
+            freedom += 1
+    return chi2.sf(total, freedom)
+
+
+def test_the_removing_oracle_ends_in_a_binomial_of_the_final_scores(few):
+    """Checklist 6: after all thinning steps counts_i ~ Binomial(copies, p_i), p_i from τ_n,i."""
+    make = lambda seed: OnlineOracleRemoval(KERNEL, 0.5, oversampling=4, copies=4, random_state=seed)  # noqa: E731
+    counts = counts_of_oracle(few, 1500, make)
+    scores = dense_scores(gram(KERNEL, few), 0.5)
+    assert chi_square(counts, scores, 4) > 1e-6
+    assert chi_square(counts, 0.93 * scores, 4) < 1e-6
+
+
+def test_online_dimension_lies_in_its_chain(few):
+    """Lemma 3.9: d_eff ≤ d_onl ≤ log det(I + K/γ) ≤ d_eff·(1 + log(1 + ‖K‖/γ)); d_onl is the sum it should be."""
+    X = np.random.default_rng(3).standard_normal((300, 2))
+    K, ridge = gram(KERNEL, X), 0.1
+    d_onl = OnlineOracle(KERNEL, ridge, random_state=0).fit(X).online_dimension_
+    by_hand = sum(dense_scores(K[: t + 1, : t + 1], ridge)[-1] for t in range(300))
+    assert d_onl == pytest.approx(by_hand, rel=1e-8)
+    d_eff, values = dense_scores(K, ridge).sum(), np.linalg.eigvalsh(K)
+    logdet = np.log1p(values / ridge).sum()
+    assert d_eff <= d_onl <= logdet <= d_eff * (1 + np.log1p(values[-1] / ridge))
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(11)
+    return np.vstack([rng.standard_normal((700, 2)), 3 + 0.2 * rng.standard_normal((300, 2))])
+
+
+def test_many_step_is_accurate_at_every_level_and_ends_at_the_ridge(X):
+    """Checklist 8. The mean of ε̂ over 4 seeds follows √(c/oversampling), c ≤ 8, at each of the 13 ridges."""
+    paths = [ManyStep(KERNEL, 0.3, oversampling=40, copies=40, random_state=s).fit(X).path_ for s in range(4)]
+    ridges = [d.ridge for d in paths[0]]
+    assert ridges[0] == 1000.0
+    assert ridges[-1] == 0.3
+    assert all(later == max(sooner / 2, 0.3) for sooner, later in pairwise(ridges))
+    for level in range(0, len(ridges), 4):
+        assert np.mean([accuracy(path[level], X) for path in paths]) < np.sqrt(8 / 40)
+
+
+def test_many_step_stops_where_the_task_stops_gaining(X):
+    seen = []
+
+    def score(d):
+        seen.append(d.ridge)
+        return -abs(d.ridge - 31.25)  # best at the sixth ridge
+
+    s = ManyStep(KERNEL, 0.3, oversampling=10, score=score, random_state=0).fit(X)
+    assert s.dictionary_.ridge == 31.25
+    assert seen[-1] == 15.625
+    assert len(s.path_) == 6
+
+
+@pytest.mark.parametrize("place", [0, 17, 480, 998])
+def test_recursive_returns_a_dictionary_of_all_rows(place):
+    """An outlier, wherever it is, has score near 1: it is kept for certain if the last level looks at all rows."""
+    X = np.ones((999, 2)) + 1e-3 * np.random.default_rng(place).standard_normal((999, 2))
+    X[place] = [30.0, -30.0]
+    for seed in range(8):
+        assert place in learn(partial(Recursive, KERNEL, 0.1, oversampling=3), X, seed).indices
+
+
+def test_a_recursion_that_stops_half_way_is_caught(monkeypatch):
+    """The printed listing stops at level 1: half of the outliers are lost."""
+    monkeypatch.setattr(recursive_room, "range", lambda a, b, c: range(a, 0, c), raising=False)
+    X = np.ones((999, 2)) + 1e-3 * np.random.default_rng(0).standard_normal((999, 2))
+    X[480] = [30.0, -30.0]
+    found = [480 in learn(partial(Recursive, KERNEL, 0.1, oversampling=3), X, seed).indices for seed in range(8)]
+    assert not all(found)
+
+
+SCORED = {
+    "ExactRLS": ExactRLS(KERNEL, 0.1, oversampling=4),
+    "TwoStep": TwoStep(KERNEL, 0.1, oversampling=4, first_atoms=200),
+    "ManyStep": ManyStep(KERNEL, 0.1, oversampling=4),
+    "Recursive": Recursive(KERNEL, 0.1, oversampling=4),
+    "Bless": Bless(KERNEL, 0.1, oversampling=6),
+    "BlessR": BlessR(KERNEL, 0.1, oversampling=4),
+    "Kors": Kors(KERNEL, 0.1, oversampling=4),
+    "Squeak": Squeak(KERNEL, 0.1, oversampling=4),
+    "OnlineOracle": OnlineOracle(KERNEL, 0.1, oversampling=4),
+    "OnlineOracleRemoval": OnlineOracleRemoval(KERNEL, 0.1, oversampling=4),
+    "RPCholesky": RPCholesky(KERNEL, max_atoms=10),
+    "GreedyCholesky": GreedyCholesky(KERNEL, max_atoms=10),
+}
+
+
+@pytest.mark.parametrize("name", SCORED)
+def test_one_row_unlike_all_others_is_kept(name):
+    """Checklist 7: among 600 near-duplicates, scores find the one that is not; uniform rows miss it."""
+    X = np.ones((600, 2)) + 1e-3 * np.random.default_rng(0).standard_normal((600, 2))
+    X[333] = [30.0, -30.0]
+    found = [333 in SCORED[name].set_params(random_state=seed).fit(X).dictionary_.indices for seed in range(10)]
+    assert sum(found) >= (10 if name != "Bless" else 9)
+    uniform = [333 in learn(partial(Uniform, KERNEL, 10), X, seed).indices for seed in range(10)]
+    assert sum(uniform) <= 2
+
+
+def test_two_step_scores_are_the_formulas(few):
+    """The improved estimator is equation 3.2; the original one is [K̄(K̄ + γI)⁻¹]_ii."""
+    K, ridge = gram(KERNEL, few), 0.5
+    sampler = TwoStep(KERNEL, ridge, first_atoms=10, random_state=0)
+    plan = sampler._make_plan(few, KERNEL)
+    first = sampler._first(few, plan, generator_at(0, 1))
+    weights = np.zeros(28)
+    weights[first.rows] = first.weights
+    S = np.diag(np.sqrt(weights))
+    K_bar = K @ S @ np.linalg.inv(S @ K @ S + ridge * np.eye(28)) @ S @ K
+    original = np.maximum(dense_scores(K_bar, ridge), 1 / (28 + ridge))  # no score is below k_ii/(Tr K + ridge)
+    np.testing.assert_allclose(_original_scores(few, first, plan), original, atol=1e-9)
+    factor, _ = WeightedFactor.build(KERNEL, few[first.rows], first.weights, ridge)
+    np.testing.assert_allclose(factor.scores(few), dense_estimate(K, weights, ridge), atol=1e-7)
+
+
+def test_fixed_size_recursion_has_exactly_that_size_and_no_weights(X):
+    for size in (1, 7, 50, 1000, 5000):
+        d = learn(partial(Recursive, KERNEL, max_atoms=size), X, 0)
+        assert len(d) == min(size, 1000)
+        assert not d.calibrated
+        with pytest.raises(ValueError, match="no leverage scores"):
+            d.leverage_scores(X)
+    with pytest.raises(ValueError, match="a ridge or max_atoms, not both"):
+        Recursive(KERNEL, 1.0, max_atoms=5).fit(X)
+
+
+WIDTH, ROWS = RBF(4.7), 3_000
+"""With these N̂ is 30, 136 and 478 at λ = 1e-2, 1e-3, 1e-4: the data behind the spec's table (29, 135, 481)."""
+
+
+@pytest.fixture(scope="module")
+def table_rows():
+    return np.random.default_rng(0).standard_normal((ROWS, 18))
+
+
+@pytest.fixture(scope="module")
+def exact_at(table_rows):
+    values, vectors = np.linalg.eigh(gram(WIDTH, table_rows))
+    values = np.maximum(values, 0)
+    return {lam: np.square(vectors) @ (values / (values + lam * ROWS)) for lam in (1e-2, 1e-3, 1e-4)}
+
+
+ACCEPTANCE = [  # the spec's table: λ, sampler, ratio mean, 5%, 95%, size
+    (1e-2, partial(Bless, oversampling=3), 1.15, 0.98, 1.37, 78),
+    (1e-3, partial(Bless, oversampling=3), 1.15, 0.86, 1.34, 377),
+    (1e-4, partial(Bless, oversampling=3), 1.21, 0.73, 1.69, 1036),
+    (1e-2, partial(BlessR, oversampling=4), 1.10, 0.93, 1.26, 124),
+    (1e-3, partial(BlessR, oversampling=4), 1.09, 0.88, 1.24, 589),
+    (1e-4, partial(BlessR, oversampling=4), 1.03, 0.88, 1.18, 1609),
+    (1e-2, partial(BlessR, oversampling=8), 1.05, 0.93, 1.16, 247),
+    (1e-3, partial(BlessR, oversampling=8), 1.02, 0.93, 1.13, 1131),
+]
+
+
+@pytest.mark.parametrize(("lam", "make", "mean", "low", "high", "size"), ACCEPTANCE)
+def test_bless_reaches_the_acceptance_numbers(lam, make, mean, low, high, size, table_rows, exact_at):
+    """Mean of three seeds, as in the table; tolerances are the spread between triples of seeds.
+
+    The spec does not say what its rows were: with these N̂ is the same, but scores are spread more evenly, and
+    sizes come out up to 20% larger (fewer scores are so large that they are capped, or drawn twice).
+    """
+    found = []
+    for seed in range(3):
+        d = make(WIDTH, lam * ROWS, random_state=seed).fit(table_rows).dictionary_
+        ratios = d.leverage_scores(table_rows) / exact_at[lam]
+        assert d.ridge == lam * ROWS
+        assert abs(d.weights.sum() - ROWS) < 0.2 * ROWS
+        if d.oversampling is not None:
+            assert ratios.min() > 1 / 3
+            assert ratios.max() < 3
+            assert len(d) < 1.5 * d.oversampling * exact_at[lam].sum()
+        found.append([ratios.mean(), *np.quantile(ratios, [0.05, 0.95]), len(d)])
+    found = np.mean(found, axis=0)
+    assert abs(found[0] - mean) < 0.08
+    assert found[1] > low - 0.12
+    assert found[2] < high + 0.17
+    assert found[3] < 1.25 * size
+
+
+@pytest.mark.parametrize("make", [Bless, BlessR])
+def test_bless_does_not_depend_on_tiles_or_threads(make, table_rows, monkeypatch):
+    learn_it = lambda: make(WIDTH, 30.0, oversampling=3, random_state=5).fit(table_rows).dictionary_  # noqa: E731
+    expected = learn_it()
+    for tile, threads in ((100, "1"), (700, "3")):
+        monkeypatch.setattr(leverage_room, "TILE", tile)
+        monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+        assert np.array_equal(learn_it().indices, expected.indices)
+
+
+@pytest.mark.parametrize("make", [Bless, BlessR])
+def test_bless_walks_its_path_to_the_size_asked_for(make, table_rows):
+    for size in (60, 250):
+        s = make(WIDTH, max_atoms=size, oversampling=3, random_state=1).fit(table_rows)
+        assert 0.7 * size <= len(s.dictionary_) <= size
+        assert all(a.ridge > b.ridge for a, b in pairwise(s.path_))
+        assert max(len(d) for d in s.path_) <= size
+    whole = make(WIDTH, 30.0, oversampling=3, random_state=1).fit(table_rows)
+    roomy = make(WIDTH, 30.0, max_atoms=2_000, oversampling=3, random_state=1).fit(table_rows)
+    assert roomy.dictionary_ == whole.dictionary_
+
+
+def test_bless_looks_at_few_rows_however_many_there_are():
+    """At a fixed λ the rows scored do not grow with n."""
+    looked = []
+    for n in (5_000, 50_000):
+        X = np.random.default_rng(1).standard_normal((n, 3))
+        looked.append([n * make(RBF(2.0), 1e-2 * n, random_state=0).fit(X).passes_ for make in (Bless, BlessR)])
+    assert np.all(np.array(looked[1]) < 1.2 * np.array(looked[0]))
+
+
+def test_distinct_numbers_are_distinct_and_uniform():
+    counts = np.zeros(40)
+    for seed in range(2_000):
+        some = bless_room.distinct(40, 6, np.random.default_rng(seed))
+        assert len(set(some.tolist())) == 6
+        counts[some] += 1
+    assert chi2.sf(((counts - 300) ** 2 / (300 * 34 / 40)).sum() * 39 / 40, 39) > 1e-6
+
+
+def law_of_pivots(K, size):
+    """Return the probability of every sequence of pivots, by the sequential definition."""
+    law = {}
+    for order in permutations(range(len(K)), size):
+        chance, left = 1.0, K.copy()
+        for pivot in order:
+            if left[pivot, pivot] <= 1e-12:
+                chance = 0.0
+                break
+            chance *= left[pivot, pivot] / np.trace(left)
+            left = left - np.outer(left[:, pivot], left[pivot]) / left[pivot, pivot]
+        if chance:
+            law[order] = chance
+    return law
+
+
+def pivots(X, size, seed):
+    partial_factor = rpcholesky_room._Partial(KERNEL, X, size)
+    rng = np.random.default_rng(seed)
+    sampler = RPCholesky(KERNEL, size)
+    while len(partial_factor.pivots) < size:
+        partial_factor.add(*sampler._next(partial_factor, size - len(partial_factor.pivots), rng))
+    return tuple(partial_factor.pivots.tolist())
+
+
+def law_is_followed(X, runs=3_000):
+    law = law_of_pivots(gram(KERNEL, X), 3)
+    assert sum(law.values()) == pytest.approx(1.0)
+    seen = dict.fromkeys(law, 0)
+    for seed in range(runs):
+        seen[pivots(X, 3, seed)] += 1
+    expected = runs * np.array(list(law.values()))
+    found, big = np.array(list(seen.values())), expected > 5
+    expected = np.append(expected[big], expected[~big].sum())
+    found = np.append(found[big], found[~big].sum())
+    keep = expected > 0
+    return chi2.sf(((found - expected)[keep] ** 2 / expected[keep]).sum(), keep.sum() - 1) > 1e-6
+
+
+def test_accelerated_pivots_follow_the_sequential_law_exactly(monkeypatch):
+    X = np.array([[0.0], [0.2], [0.5], [2.0], [2.1], [5.0]])
+    assert law_is_followed(X)
+
+    def accept_all(partial_factor, proposals, rng):
+        rows = np.array(list(dict.fromkeys(proposals.tolist())))[:3]
+        return rows, rpcholesky_room._inverse(partial_factor.residual(rows))
+
+    monkeypatch.setattr(rpcholesky_room, "accept", accept_all)
+    assert not law_is_followed(X)
+
+
+def test_pivoted_factors_are_the_nystrom_approximation(X):
+    """F Fᵀ = K_nI K_II⁻¹ K_In, its trace error is the one reported, and the tolerance is met, no atom too many."""
+    K = gram(KERNEL, X)
+
+    def error(indices):
+        C = K[:, indices]
+        return 1 - np.trace(C @ np.linalg.pinv(K[np.ix_(indices, indices)], rcond=1e-13) @ C.T) / np.trace(K)
+
+    for make in (RPCholesky, GreedyCholesky):
+        s = make(KERNEL, 60, random_state=0).fit(X)
+        assert len(s.dictionary_) == 60
+        assert s.trace_error_ == pytest.approx(error(s.dictionary_.indices), rel=1e-4)
+        loose = make(KERNEL, 500, tolerance=0.01, random_state=0).fit(X)
+        assert loose.trace_error_ <= 0.01
+        assert error(loose.dictionary_.indices) == pytest.approx(loose.trace_error_, rel=1e-6)
+        fewer = make(KERNEL, len(loose.dictionary_) - 1, random_state=0).fit(X)
+        if make is GreedyCholesky:
+            assert fewer.trace_error_ > 0.01
+    dense, left = [], K.copy()
+    for _ in range(20):
+        dense.append(int(np.argmax(np.diag(left))))
+        left = left - np.outer(left[:, dense[-1]], left[dense[-1]]) / left[dense[-1], dense[-1]]
+    assert GreedyCholesky(KERNEL, 20).fit(X).dictionary_.indices.tolist() == sorted(dense)
+
+
+def test_pivoting_ends_with_the_rank():
+    X = np.repeat(np.random.default_rng(0).standard_normal((12, 2)), 20, axis=0)
+    for make in (RPCholesky, GreedyCholesky):
+        s = make(KERNEL, 100, random_state=0).fit(X)
+        assert len(s.dictionary_) == 12
+        assert s.trace_error_ < 1e-12
+
+
+def test_pivots_beat_uniform_rows_on_clusters():
+    """Spec 6.2: on clusters of unequal size random pivots have less than half of the uniform trace error."""
+    rng = np.random.default_rng(0)
+    centres = 6 * rng.standard_normal((30, 3))
+    X = centres[rng.choice(30, 2_000, p=np.geomspace(1, 1e-3, 30) / np.geomspace(1, 1e-3, 30).sum())]
+    X = X + 0.3 * rng.standard_normal((2_000, 3))
+    K = gram(KERNEL, X)
+
+    def error(d):
+        C = K[:, d.indices]
+        return 1 - np.trace(C @ np.linalg.pinv(K[np.ix_(d.indices, d.indices)], rcond=1e-12) @ C.T) / 2_000
+
+    random, uniform = (
+        np.mean([error(learn(partial(make, KERNEL, 100), X, seed)) for seed in range(4)])
+        for make in (RPCholesky, Uniform)
+    )
+    assert random < uniform / 2
+
+
+BAD = {
+    "step": (BlessR(KERNEL, 1.0, step=1.0), "step must be a number above 1"),
+    "candidates": (Bless(KERNEL, 1.0, candidates=-1.0), "candidates must be positive"),
+    "tolerance": (RPCholesky(KERNEL, tolerance=1.0), "tolerance is a part of the trace"),
+    "size": (RPCholesky(KERNEL, max_atoms=0), "max_atoms must be a whole number"),
+    "probabilities": (MultinomialNystrom(KERNEL, 5, np.ones(3)), "probabilities must be 1000 finite numbers"),
+    "probability word": (MultinomialNystrom(KERNEL, 5, "rows"), "'diagonal', a function or None"),
+    "schedule": (ManyStep(KERNEL, ridge=lambda n: 1.0), "ManyStep takes a constant ridge"),
+    "first atoms": (TwoStep(KERNEL, 1.0, first_atoms=0), "max_atoms must be a whole number"),
+    "zero kernel": (RPCholesky(Linear(), 5, ridge=1.0), "zero on all rows"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_parameters_get_one_clear_error(what, X):
+    sampler, message = BAD[what]
+    rows = np.zeros((10, 2)) if what == "zero kernel" else X
+    with pytest.raises((ValueError, TypeError), match=message):
+        sampler.fit(rows)
+    assert not hasattr(sampler, "_dictionary")
+
+
+@pytest.mark.parametrize("make", [ExactRLS, TwoStep, ManyStep, Recursive, OnlineOracle, Bless, BlessR])
+def test_the_oversampling_of_the_theorems_can_be_asked_for(make, X):
+    few_rows = X[:60]
+    d = make(KERNEL, 0.5, oversampling="theory", eps=0.5, delta=0.1, n=60, random_state=0).fit(few_rows).dictionary_
+    assert accuracy(d, few_rows) <= 0.5
+    scores = exact_leverage_scores(few_rows, KERNEL, 0.5)
+    assert np.all(d.probabilities >= np.minimum(1.0, scores[d.indices]) / 10) or d.oversampling is None

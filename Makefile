@@ -36,6 +36,7 @@ bench: $(STAMP)     ## ratios in one run; see benchmarks/README.md
 docs: $(STAMP)      ## draw the figures of docs/ anew
 	$(BIN)/python examples/plot_dictionary.py
 	$(BIN)/python examples/plot_accuracy.py
+	$(BIN)/python examples/plot_samplers.py
 
 reproduce: $(STAMP) ## what the papers report, measured again; see reproduce/README.md
 	$(BIN)/python -m reproduce

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import coins, files, limit, real_data, scaling, start
+from benchmarks import coins, files, limit, real_data, samplers, scaling, start
 
 ALL = {"limit": limit.run, "scaling": scaling.run, "coins": coins.run, "real_data": real_data.run}
-ALL |= {"files": files.run, "start": start.run}
+ALL |= {"files": files.run, "start": start.run, "samplers": samplers.run}
 
 for name in sys.argv[1:] or ALL:
     if name not in ALL:

@@ -36,11 +36,6 @@ def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
     Thesis, definition 2.1; spec 1.4.
     """
     eigenvalues, vectors = eigh(K, check_finite=False)
-    return meter_from_spectrum(eigenvalues, vectors, ridge)
-
-
-def meter_from_spectrum(eigenvalues: Array, vectors: Array, ridge: float) -> Callable[[Array], float]:
-    """Return the same from K's eigenvalues and eigenvectors, ascending, where they are known already."""
     check_resolved(eigenvalues, ridge)
     keep = eigenvalues > len(eigenvalues) * np.finfo(np.float64).eps * eigenvalues[-1]
     eigenvalues, vectors = eigenvalues[keep], vectors[:, keep]

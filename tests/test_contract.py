@@ -16,6 +16,7 @@ from squeak.kernels import RBF
 from squeak.samplers import (
     Bless,
     BlessR,
+    Disqueak,
     ExactRLS,
     GreedyCholesky,
     InkEstimate,
@@ -37,6 +38,8 @@ SAMPLERS = {
     "Uniform": Uniform(kernel=RBF(1.0), max_atoms=50, random_state=0),
     "ExactRLS": ExactRLS(kernel=RBF(1.0), ridge=1.0, oversampling=5, random_state=0),
     "Uniform, with replacement": Uniform(kernel=RBF(1.0), max_atoms=50, replacement=True, random_state=0),
+    "Disqueak": Disqueak(kernel=RBF(1.0), ridge=1.0, oversampling=5, n_leaves=1, random_state=0),
+    "Disqueak, copies": Disqueak(RBF("median"), 1.0, oversampling=6, copies=6, tree="sequential", random_state=0),
     "MultinomialNystrom": MultinomialNystrom(RBF(1.0), 50, "diagonal", ridge=1.0, random_state=0),
     "TwoStep": TwoStep(kernel=RBF(1.0), ridge=1.0, oversampling=5, first_atoms=100, random_state=0),
     "TwoStep, original": TwoStep(RBF(1.0), 1.0, oversampling=5, first_atoms=100, original=True, random_state=0),

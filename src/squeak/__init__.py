@@ -9,10 +9,11 @@ from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
 from squeak.core.storage import load, save
-from squeak.samplers import Kors, Squeak, merge
+from squeak.samplers import Disqueak, Kors, Squeak, merge
 
 __all__ = [
     "Dictionary",
+    "Disqueak",
     "Kors",
     "Squeak",
     "__version__",

@@ -114,6 +114,18 @@ def map_ordered(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
             raise
 
 
+@contextmanager
+def serial() -> Iterator[None]:
+    """Let everything in the body run on this thread: for tasks that are spread over threads themselves."""
+    before = getattr(_inside, "worker", False)
+    _inside.worker = True
+    try:
+        with single_blas():
+            yield
+    finally:
+        _inside.worker = before
+
+
 def ahead(items: Iterator[T]) -> Iterator[T]:
     """Yield the items in order while the next one is made on a thread of its own; errors come where they belong."""
     maker = ThreadPoolExecutor(1, thread_name_prefix="squeak-ahead")

@@ -2,6 +2,7 @@
 
 from squeak.samplers.bless import Bless, BlessR
 from squeak.samplers.compare import compare
+from squeak.samplers.disqueak import Disqueak
 from squeak.samplers.exact import ExactRLS
 from squeak.samplers.ink import InkEstimate
 from squeak.samplers.kors import Kors
@@ -22,12 +23,14 @@ from squeak.samplers.theory import (
     squeak_oversampling,
     two_step_oversampling,
 )
+from squeak.samplers.tree import Tree
 from squeak.samplers.two_step import TwoStep
 from squeak.samplers.uniform import Uniform
 
 __all__ = [
     "Bless",
     "BlessR",
+    "Disqueak",
     "ExactRLS",
     "GreedyCholesky",
     "InkEstimate",
@@ -39,6 +42,7 @@ __all__ = [
     "RPCholesky",
     "Recursive",
     "Squeak",
+    "Tree",
     "TwoStep",
     "Uniform",
     "bless_oversampling",

@@ -6,13 +6,19 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
+from squeak.core.leverage import check_ridge
 from squeak.core.rows import check_same_kind, join, take, width_of
 from squeak.core.seeds import MERGE, RandomState, draw_seed, generator_at
 from squeak.samplers.base import check_max_atoms
 from squeak.samplers.shrink import shrink
 
 
-def merge(*dictionaries: Dictionary, random_state: RandomState = None, max_atoms: int | None = None) -> Dictionary:
+def merge(
+    *dictionaries: Dictionary,
+    random_state: RandomState = None,
+    max_atoms: int | None = None,
+    ridge: float | None = None,
+) -> Dictionary:
     """Merge dictionaries of disjoint data into one that stands for all of it.
 
     Unites the atoms, scores each within the union, τ̃ = (1 − ε)·φᵀ(ΦSSᵀΦᵀ + (1 + (j − 1)ε)·ridge·Π)⁻¹φ with j the
@@ -26,6 +32,8 @@ def merge(*dictionaries: Dictionary, random_state: RandomState = None, max_atoms
     random_state : None, int, RandomState or Generator
     max_atoms : int, optional
         Raise the ridge as far as needed to leave at most so many.
+    ridge : float, optional
+        A larger ridge than any of theirs; it may grow on the way up a tree, never shrink.
 
     References
     ----------
@@ -47,7 +55,12 @@ def merge(*dictionaries: Dictionary, random_state: RandomState = None, max_atoms
         max_atoms = check_max_atoms(max_atoms)
     first = dictionaries[0]
     assert first.oversampling is not None
-    ridge = max(d.ridge for d in dictionaries)
+    largest = max(d.ridge for d in dictionaries)
+    ridge = largest if ridge is None else check_ridge(ridge)
+    if ridge < largest:
+        raise ValueError(
+            f"the ridge of a merge cannot be below {largest:g}, that of its dictionaries; it is {ridge:g}"
+        )
     inexact = max(1, sum(not d.exact for d in dictionaries))
     atoms = first.atoms
     for other in dictionaries[1:]:

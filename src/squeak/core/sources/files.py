@@ -155,6 +155,11 @@ class ParquetReader(Reader):
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise _unreadable(error, label, f"Parquet file (row group {group})") from None
 
+    def part_name(self, part: int) -> str:
+        """Return the file's name and the row group's number, for messages."""
+        path, group, _, _ = self._groups[part]
+        return f"{self._labels[path]} (row group {group})"
+
     def fingerprint(self) -> str:
         """Return a hash of the files' names, sizes, ends (with the statistics of every column) and samples."""
         return self._digest
@@ -372,6 +377,10 @@ class CsvReader(Reader):
                 return first
             row += batch.num_rows
         return None
+
+    def part_name(self, part: int) -> str:
+        """Return the file's name, for messages."""
+        return self._labels[self._paths[part]]
 
     def fingerprint(self) -> str:
         """Return a hash of the files' names, sizes, beginnings, ends and samples."""

@@ -51,6 +51,10 @@ class Reader(ABC):
         out later.
         """
 
+    def part_name(self, part: int) -> str:
+        """Return words for a part, for messages."""
+        return f"rows {part * PART:,} to {min((part + 1) * PART, self.n_rows or 0) - 1:,}"
+
     @abstractmethod
     def fingerprint(self) -> str:
         """Return a text that is the same for the same data; empty where that cannot be known beforehand."""

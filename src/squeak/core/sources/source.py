@@ -240,10 +240,22 @@ class RowSource:
         blocks = _cut(self._encoded(start or Cursor(), size), size)
         yield from engine.ahead(blocks) if self.reader.ahead else blocks
 
-    def _encoded(self, start: Cursor, size: int) -> Iterator[_Encoded]:
+    def part_name(self, first: int, stop: int) -> str:
+        """Return words for some parts, in reading order."""
+        order = self._order()
+        names = list(dict.fromkeys(self.reader.part_name(int(part)) for part in order[first:stop]))
+        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+    def part_blocks(self, first: int, stop: int) -> Iterator[Rows]:
+        """Yield the rows of parts ``first`` to ``stop`` − 1, in reading order, in blocks; what a leaf reads."""
+        size = LARGEST_BLOCK if self.reader.sparse else block_rows(len(self.feature_names))
+        for block in _cut(self._encoded(Cursor(part=first), size, stop), size):
+            yield block.X
+
+    def _encoded(self, start: Cursor, size: int, stop: int | None = None) -> Iterator[_Encoded]:
         """Yield the kept rows piece by piece, with the place that each of them ends at."""
         kept, skipped = start.kept, start.skipped
-        for part, number in enumerate(self._order().tolist()):
+        for part, number in enumerate(self._order().tolist()[:stop]):
             if part < start.part:
                 continue
             row = start.row if part == start.part else 0

@@ -1,0 +1,414 @@
+"""One run up a merge tree: leaves and merges as pure functions, on threads, with retries and kept subtrees."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+
+from squeak.core import engine, storage
+from squeak.core.dictionary import Dictionary
+from squeak.core.leverage import check_ridge
+from squeak.core.rows import join, n_rows, take, width_of
+from squeak.core.seeds import NODE, generator_at
+from squeak.core.sources import Preprocessing, RowSource, block_rows
+from squeak.core.types import Rows
+from squeak.samplers.base import Plan
+from squeak.samplers.merge import merge
+from squeak.samplers.stream import StreamSampler
+from squeak.samplers.tree import Tree
+
+
+class PartError(ValueError):
+    """A part of the data could not be turned into a dictionary; the message names the part."""
+
+
+class Part(Protocol):
+    """Some of the rows, read anew each time: a leaf is a function of its part alone."""
+
+    @property
+    def name(self) -> str:
+        """Words for the part, for messages."""
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield the rows, block by block."""
+
+    def fingerprint(self) -> str:
+        """Return a text that is the same for the same part; empty where that cannot be known."""
+
+
+@dataclass(frozen=True)
+class ArrayPart:
+    """A stretch of an array in memory."""
+
+    rows: Rows
+    first: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """Words for the part, for messages."""
+        return f"rows {self.first:,} to {self.stop - 1:,}"
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield the rows, block by block."""
+        size = block_rows(self.rows.shape[1]) if isinstance(self.rows, np.ndarray) else 65_536
+        for start in range(self.first, self.stop, size):
+            yield take(self.rows, slice(start, min(start + size, self.stop)))
+
+    def fingerprint(self) -> str:
+        """Return the part's place; the first row of all is known to the run."""
+        return f"{self.first}-{self.stop}"
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """Some parts of a row source: row groups, files, stretches."""
+
+    source: RowSource
+    first: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """Words for the part, for messages."""
+        return self.source.part_name(self.first, self.stop)
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield the rows, block by block."""
+        return self.source.part_blocks(self.first, self.stop)
+
+    def fingerprint(self) -> str:
+        """Return the source's fingerprint and the part's place in it."""
+        return f"{self.source.fingerprint}-{self.first}-{self.stop}"
+
+
+@dataclass(frozen=True)
+class LoadedPart:
+    """What a function of the user's returns: rows, or an iterator of blocks of rows."""
+
+    number: int
+    load: Callable[[], Any]
+
+    @property
+    def name(self) -> str:
+        """Words for the part, for messages."""
+        return f"part {self.number}"
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield the rows, block by block."""
+        found = self.load()
+        if hasattr(found, "__next__"):
+            yield from found
+        else:
+            yield found
+
+    def fingerprint(self) -> str:
+        """Return the part's number: what a function will return cannot be known."""
+        return str(self.number)
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What was measured at one node of the tree."""
+
+    node: int
+    rows: int
+    atoms: int
+    effective_dimension: float
+    ridge: float
+    seconds: float
+    bytes: int
+    """The size of the node's dictionary in memory: what travels to its parent."""
+
+
+def check_retries(retries: Any) -> int:
+    """Return the number of retries, or raise."""
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ValueError(f"retries must be a whole number from 0 on; it is {retries!r}")
+    return retries
+
+
+def check_start(
+    start: Dictionary, plan: Plan, preprocessing: Preprocessing | None, label: str, width: int | None
+) -> None:
+    """Refuse to go on from a dictionary that the new one could not be merged with, before any row is read."""
+    for name, mine in (("kernel", plan.kernel), ("copies", plan.copies), ("oversampling", plan.oversampling)):
+        if getattr(start, name) != mine:
+            raise ValueError(f"start was learned with {name} {getattr(start, name)!r}, this is {mine!r}")
+    if start.preprocessing != preprocessing:
+        raise ValueError("start's rows were preprocessed in another way: squeak.rows(..., preprocessing=...)")
+    if width_of(start.atoms) != width:
+        raise ValueError(f"start's rows have {width_of(start.atoms)} columns, these {width}")
+    if label in [name for name, _ in start.sources]:
+        raise ValueError(f"the source {label!r} is in start already: merged data must be disjoint; give source=")
+
+
+def node_seed(seed: int, node: int) -> int:
+    """Return the seed of a node: the same for the same run and place, wherever and however often it runs."""
+    return int(generator_at(seed, NODE, node).integers(2**63))
+
+
+def read_part(part: Part, use: Callable[[Rows], Any], retries: int) -> Any:
+    """Return what ``use`` makes of the first block of a part, trying again where reading fails."""
+
+    def first() -> Any:
+        for block in part.blocks():
+            return use(block)
+        raise PartError("there are no rows")
+
+    return _tried(part, first, retries)
+
+
+def _tried(part: Part, do: Callable[[], Any], retries: int) -> Any:
+    """Return the result of something done with a part; after so many failures, an error that names it."""
+    for attempt in range(retries + 1):
+        try:
+            return do()
+        except Exception as error:
+            if attempt == retries:
+                text = " ".join(str(error).split()) or type(error).__name__
+                raise PartError(f"{part.name}: {text}") from error
+    raise AssertionError("unreachable")
+
+
+def run_leaf(
+    part: Part, number: int, sampler: StreamSampler | None, plan: Plan, seed: int, retries: int
+) -> Dictionary:
+    """Return the dictionary of a part: a function of its arguments alone."""
+
+    def learn() -> Dictionary:
+        if sampler is None:
+            return _exact(part, number, plan)
+        fresh: StreamSampler = clone(sampler).set_params(random_state=seed, source=str(number))
+        for block in part.blocks():
+            fresh.partial_fit(block)
+        if fresh.n_seen_ == 0:
+            raise PartError("there are no rows")
+        return fresh.dictionary_
+
+    found: Dictionary = _tried(part, learn, retries)
+    return found
+
+
+def _exact(part: Part, number: int, plan: Plan) -> Dictionary:
+    rows: Rows | None = None
+    for block in part.blocks():
+        rows = block if rows is None else join(rows, block)
+    if rows is None or n_rows(rows) == 0:
+        raise PartError("there are no rows")
+    n = n_rows(rows)
+    return Dictionary(
+        kernel=plan.kernel,
+        atoms=rows,
+        indices=np.arange(n),
+        probabilities=np.ones(n),
+        counts=np.full(n, plan.copies),
+        copies=plan.copies,
+        oversampling=plan.oversampling,
+        ridge=_ridge_due(plan, plan.ridge, n),
+        n_seen=n,
+        sources=((str(number), n),),
+        eps=plan.eps,
+    )
+
+
+def _ridge_due(plan: Plan, so_far: float, rows: int) -> float:
+    """Return the ridge of a node with so many rows; it never falls on the way up."""
+    return so_far if plan.schedule is None else max(so_far, check_ridge(plan.schedule(rows)))
+
+
+def run_merge(children: list[Dictionary], plan: Plan, seed: int) -> Dictionary:
+    """Return the merge of the children: a function of its arguments alone."""
+    ridge = _ridge_due(plan, max(d.ridge for d in children), sum(d.n_seen for d in children))
+    return merge(*children, random_state=seed, max_atoms=plan.max_atoms, ridge=ridge)
+
+
+def bytes_of(d: Dictionary) -> int:
+    """Return the bytes of a dictionary's arrays."""
+    arrays, _ = d.to_parts() if not isinstance(d.atoms, list) else ({"indices": d.indices}, {})
+    return int(sum(array.nbytes for array in arrays.values()))
+
+
+class Keep:
+    """The folder of a run's finished nodes, or nothing at all; the seed of the run is kept with them."""
+
+    def __init__(self, folder: Path | None, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str] | None, description: dict[str, Any], seed: int) -> Keep:
+        """Open or make the folder; one that holds another run is refused."""
+        if folder is None:
+            return cls(None, seed)
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise NotADirectoryError(f"the checkpoint of a tree is a folder; {path} is a file")
+        path.mkdir(parents=True, exist_ok=True)
+        facts = path / "run.json"
+        if facts.exists():
+            try:
+                known = json.loads(facts.read_text())
+                before, seed = dict(known["description"]), int(known["seed"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise storage.StorageError(f"{facts} is damaged: {error}") from None
+            for name, value in json.loads(json.dumps(description)).items():
+                if before.get(name) != value:
+                    raise ValueError(f"{path} holds a run of other {name}: finish it, or name another folder")
+        else:
+            if any(path.iterdir()):
+                raise ValueError(f"{path} holds other files: name an empty folder, or one that does not exist")
+            with storage.replacing(facts) as stream:
+                stream.write(json.dumps({"description": description, "seed": seed}, indent=1).encode())
+        return cls(path, seed)
+
+    def _path(self, node: int) -> Path | None:
+        return None if self.folder is None else self.folder / f"node-{node}.sqk"
+
+    def load(self, node: int, kernel: Any) -> Dictionary | None:
+        """Return a node's dictionary where it was finished before."""
+        path = self._path(node)
+        if path is None or not path.exists():
+            return None
+        return Dictionary.load(path, kernel=kernel)
+
+    def save(self, node: int, d: Dictionary) -> None:
+        """Keep a node's dictionary."""
+        path = self._path(node)
+        if path is not None:
+            d.save(path)
+
+
+class TreeRun:
+    """Runs a tree on the threads of this process; what is finished is kept, whatever happens to the rest."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        parts: list[Part],
+        leaf: StreamSampler | None,
+        plan: Plan,
+        keep: Keep,
+        retries: int,
+        verbose: int,
+    ) -> None:
+        self.tree, self.parts, self.leaf, self.plan = tree, parts, leaf, plan
+        self.keep, self.retries, self.verbose = keep, retries, verbose
+        self._rows: dict[int, int] = {}
+        self._facts: dict[int, NodeFacts] = {}
+
+    def rows_of_leaves(self) -> list[int]:
+        """Return the number of rows of each leaf."""
+        return [self._rows[leaf] for leaf in range(self.tree.n_leaves)]
+
+    def result(self) -> tuple[Dictionary, list[NodeFacts]]:
+        """Run what is left to do; return the root's dictionary and the facts of every node that was run or kept."""
+        from tqdm.auto import tqdm
+
+        done, due = self._what_is_due()
+        total = len(due) + len(done)
+        with tqdm(total=total, initial=len(done), desc="Disqueak", unit=" nodes", disable=not self.verbose) as bar:
+            self._compute(done, due, bar)
+        root = done[self.tree.root]
+        return root, [self._facts[node] for node in sorted(self._facts)]
+
+    def _what_is_due(self) -> tuple[dict[int, Dictionary], set[int]]:
+        """Return the kept nodes that are needed, and those that must be computed: nothing below a kept node."""
+        done: dict[int, Dictionary] = {}
+        due: set[int] = set()
+        stack = [self.tree.root]
+        while stack:
+            node = stack.pop()
+            kept = self.keep.load(node, self.plan.kernel)
+            if kept is not None:
+                self._take(node, kept, 0.0)
+                done[node] = kept
+            else:
+                due.add(node)
+                stack.extend(self.tree.children(node))
+        return done, due
+
+    def _take(self, node: int, d: Dictionary, seconds: float) -> None:
+        self._rows.update((int(name), rows) for name, rows in d.sources)
+        self._facts[node] = NodeFacts(
+            node, d.n_seen, len(d), d.effective_dimension(), d.ridge, seconds, bytes_of(d)
+        )
+
+    def _compute(self, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
+        parent = {child: node for node in due for child in self.tree.children(node)}
+        with (
+            engine.single_blas(),
+            ThreadPoolExecutor(engine.thread_count(), thread_name_prefix="squeak-tree") as pool,
+        ):
+            running: dict[Future[tuple[Dictionary, float]], int] = {}
+
+            def submit(node: int) -> None:
+                running[pool.submit(self._node, node, [done[child] for child in self.tree.children(node)])] = node
+
+            try:
+                for node in sorted(due):
+                    if all(child in done for child in self.tree.children(node)):
+                        submit(node)
+                while running:
+                    finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in sorted(finished, key=lambda future: running[future]):
+                        node = running.pop(future)
+                        done[node], seconds = future.result()
+                        self.keep.save(node, done[node])
+                        self._take(node, done[node], seconds)
+                        bar.update(1)
+                        above = parent.get(node)
+                        if above is not None and all(child in done for child in self.tree.children(above)):
+                            submit(above)
+                        for child in self.tree.children(node):
+                            done.pop(child)
+            except BaseException:
+                for future in running:
+                    future.cancel()
+                self._save_finished(running)
+                raise
+
+    def _save_finished(self, running: dict[Future[tuple[Dictionary, float]], int]) -> None:
+        """Keep what other threads have finished while one failed."""
+        if self.keep.folder is None:
+            return
+        wait([future for future in running if not future.cancelled()])
+        for future, node in running.items():
+            if not future.cancelled() and future.exception() is None:
+                self.keep.save(node, future.result()[0])
+
+    def _node(self, node: int, children: list[Dictionary]) -> tuple[Dictionary, float]:
+        start = time.perf_counter()
+        seed = node_seed(self.keep.seed, node)
+        with engine.serial():
+            if node < self.tree.n_leaves:
+                found = run_leaf(self.parts[node], node, self.leaf, self.plan, seed, self.retries)
+            else:
+                found = run_merge(children, self.plan, seed)
+        return found, time.perf_counter() - start
+
+
+def numbered_through(d: Dictionary, rows: list[int], label: str, preprocessing: Preprocessing | None) -> Dictionary:
+    """Return the dictionary with its rows numbered through all leaves, as one source."""
+    leaves = np.array([int(name) for name, _ in d.sources])[d.source_numbers]
+    begin = np.concatenate([[0], np.cumsum(rows)])
+    indices = begin[leaves] + d.indices
+    order = np.argsort(indices)
+    return replace(
+        d,
+        atoms=take(d.atoms, order),
+        indices=indices[order],
+        probabilities=d.probabilities[order],
+        counts=d.counts[order],
+        sources=((label, d.n_seen),),
+        source_numbers=np.zeros(len(d), dtype=np.int64),
+        preprocessing=preprocessing,
+    )

@@ -308,6 +308,7 @@ def compare(
 ) -> None:
     """Run every sampler on some rows of DATA and print what each costs and how good it is."""
     import squeak as sq
+    from squeak.kernels import Linear
     from squeak.page import comparison
     from squeak.samplers import Uniform
     from squeak.samplers import compare as run
@@ -321,8 +322,12 @@ def compare(
     for value in grid:
         positive(value)
     if figure is not None:
+        import matplotlib  # noqa: F401  (fails now, not after the run)
+
         from squeak.report import draw_comparison
 
+        if figure.suffix not in (".png", ".svg", ".pdf"):
+            raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
         if not figure.parent.is_dir():
             raise FileNotFoundError(f"the folder {figure.parent} does not exist")
     chosen_kernel = _kernel(kernel, length_scale)
@@ -336,14 +341,13 @@ def compare(
         missing=_or_none(missing),
         on_bad_rows=on_bad_rows.value,
     )
-    some = Uniform(max_atoms=rows, random_state=seed).fit(source).dictionary_.atoms
+    some = Uniform(Linear(), rows, ridge=1.0, random_state=seed).fit(source).dictionary_.atoms
     table = run(
         some,
         chosen_kernel,
         ridge,
         oversampling=grid,
         repeats=repeats,
-        exact_rows=max(rows, 3_000),
         random_state=seed,
         verbose=0 if quiet else 1,
     )

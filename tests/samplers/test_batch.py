@@ -16,7 +16,7 @@ from squeak.core import leverage as leverage_room
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor
 from squeak.core.seeds import generator_at
-from squeak.kernels import RBF, Linear
+from squeak.kernels import RBF, Linear, PairwiseKernel
 from squeak.leverage import accuracy, exact_leverage_scores
 from squeak.samplers import (
     Bless,
@@ -34,8 +34,10 @@ from squeak.samplers import (
     Squeak,
     TwoStep,
     Uniform,
+    bless_oversampling,
 )
 from squeak.samplers import bless as bless_room
+from squeak.samplers import many_step as many_step_room
 from squeak.samplers import recursive as recursive_room
 from squeak.samplers import rpcholesky as rpcholesky_room
 from squeak.samplers.batch import Choice
@@ -289,6 +291,7 @@ ACCEPTANCE = [  # the spec's table: λ, sampler, ratio mean, 5%, 95%, size
     (1e-4, partial(BlessR, oversampling=4), 1.03, 0.88, 1.18, 1609),
     (1e-2, partial(BlessR, oversampling=8), 1.05, 0.93, 1.16, 247),
     (1e-3, partial(BlessR, oversampling=8), 1.02, 0.93, 1.13, 1131),
+    pytest.param(1e-4, partial(BlessR, oversampling=8), 1.00, 0.92, 1.07, 1999, marks=pytest.mark.slow),
 ]
 
 
@@ -305,16 +308,17 @@ def test_bless_reaches_the_acceptance_numbers(lam, make, mean, low, high, size, 
         ratios = d.leverage_scores(table_rows) / exact_at[lam]
         assert d.ridge == lam * ROWS
         assert abs(d.weights.sum() - ROWS) < 0.2 * ROWS
-        if d.oversampling is not None:
+        asked = make.keywords["oversampling"]
+        assert len(d) < 1.5 * asked * exact_at[lam].sum()
+        if asked >= 4:
             assert ratios.min() > 1 / 3
             assert ratios.max() < 3
-            assert len(d) < 1.5 * d.oversampling * exact_at[lam].sum()
         found.append([ratios.mean(), *np.quantile(ratios, [0.05, 0.95]), len(d)])
     found = np.mean(found, axis=0)
     assert abs(found[0] - mean) < 0.08
     assert found[1] > low - 0.12
     assert found[2] < high + 0.17
-    assert found[3] < 1.25 * size
+    assert 0.9 * size < found[3] < 1.35 * size
 
 
 @pytest.mark.parametrize("make", [Bless, BlessR])
@@ -329,14 +333,23 @@ def test_bless_does_not_depend_on_tiles_or_threads(make, table_rows, monkeypatch
 
 @pytest.mark.parametrize("make", [Bless, BlessR])
 def test_bless_walks_its_path_to_the_size_asked_for(make, table_rows):
-    for size in (60, 250):
-        s = make(WIDTH, max_atoms=size, oversampling=3, random_state=1).fit(table_rows)
-        assert 0.7 * size <= len(s.dictionary_) <= size
-        assert all(a.ridge > b.ridge for a, b in pairwise(s.path_))
-        assert max(len(d) for d in s.path_) <= size
-    whole = make(WIDTH, 30.0, oversampling=3, random_state=1).fit(table_rows)
-    roomy = make(WIDTH, 30.0, max_atoms=2_000, oversampling=3, random_state=1).fit(table_rows)
+    X = table_rows[:1_000]
+    for size in (1, 2, 5, 20, 60, 250):
+        sizes = []
+        for seed in range(10):
+            s = make(WIDTH, max_atoms=size, oversampling=3, random_state=seed).fit(X)
+            assert max(len(d) for d in s.path_) <= size
+            sizes.append(len(s.dictionary_))
+        assert np.mean(sizes) > 0.45 * size
+    whole = make(WIDTH, 30.0, oversampling=3, random_state=1).fit(X)
+    roomy = make(WIDTH, 30.0, max_atoms=2_000, oversampling=3, random_state=1).fit(X)
     assert roomy.dictionary_ == whole.dictionary_
+
+
+def test_a_limit_does_not_bias_the_weights(few):
+    """A draw that is too large is thinned on, not thrown away."""
+    make = partial(BlessR, KERNEL, 0.5, oversampling=2, max_atoms=9)
+    assert not biased(partial(learn, make), few, 700).any()
 
 
 def test_bless_looks_at_few_rows_however_many_there_are():
@@ -468,7 +481,7 @@ BAD = {
     "probabilities": (MultinomialNystrom(KERNEL, 5, np.ones(3)), "probabilities must be 1000 finite numbers"),
     "probability word": (MultinomialNystrom(KERNEL, 5, "rows"), "'diagonal', a function or None"),
     "schedule": (ManyStep(KERNEL, ridge=lambda n: 1.0), "ManyStep takes a constant ridge"),
-    "first atoms": (TwoStep(KERNEL, 1.0, first_atoms=0), "max_atoms must be a whole number"),
+    "first atoms": (TwoStep(KERNEL, 1.0, first_atoms=0), "first_atoms must be a whole number"),
     "zero kernel": (RPCholesky(Linear(), 5, ridge=1.0), "zero on all rows"),
 }
 
@@ -485,7 +498,94 @@ def test_bad_parameters_get_one_clear_error(what, X):
 @pytest.mark.parametrize("make", [ExactRLS, TwoStep, ManyStep, Recursive, OnlineOracle, Bless, BlessR])
 def test_the_oversampling_of_the_theorems_can_be_asked_for(make, X):
     few_rows = X[:60]
-    d = make(KERNEL, 0.5, oversampling="theory", eps=0.5, delta=0.1, n=60, random_state=0).fit(few_rows).dictionary_
+    d = make.from_paper(0.5, 0.1, 60, kernel=KERNEL, ridge=0.5, random_state=0).fit(few_rows).dictionary_
     assert accuracy(d, few_rows) <= 0.5
     scores = exact_leverage_scores(few_rows, KERNEL, 0.5)
-    assert np.all(d.probabilities >= np.minimum(1.0, scores[d.indices]) / 10) or d.oversampling is None
+    ratios = d.leverage_scores(few_rows) / scores
+    assert ratios.min() > (1 - 0.5) / (1 + 3 * 0.5)
+    assert ratios.max() < 1.5
+
+
+def test_theorems_are_asked_for_what_they_say():
+    X = np.random.default_rng(0).standard_normal((3_000, 2))
+    first = TwoStep(KERNEL, 300.0, oversampling="theory", eps=0.5, delta=0.1, n=3_000, random_state=0)
+    plan = first._make_plan(X, KERNEL)
+    assert len(first._first(X, plan, generator_at(0)).rows) == int(np.ceil(10 * 4 * np.log(8 * 3_000 / 0.1) / 0.25))
+    wide = BlessR(KERNEL, 300.0, oversampling="theory", eps=0.9, delta=0.1, n=3_000, step=16.0)
+    assert wide._make_plan(X, KERNEL).oversampling > 4 * bless_oversampling(0.9, 0.1, 3_000)
+    assert wide._make_plan(X, KERNEL).eps == 0.0
+    with pytest.raises(ValueError, match="eps = 1/2 and above"):
+        Recursive.from_paper(0.3, 0.1, 100)
+    for make in (RPCholesky, InkEstimate, MultinomialNystrom):
+        with pytest.raises(TypeError, match="no guarantee of this form"):
+            make.from_paper(0.5, 0.1, 100)
+
+
+def test_many_step_scores_at_the_ridge_of_the_papers(few, monkeypatch):
+    """In the papers' form two inexact dictionaries meet: the ridge of a level's scores is (1 + ε) times its own."""
+    asked = []
+    real = many_step_room.bounded_scores
+    monkeypatch.setattr(
+        many_step_room,
+        "bounded_scores",
+        lambda c, X, plan, ridge: (asked.append(ridge), real(c, X, plan, ridge))[1],
+    )
+    s = ManyStep(KERNEL, 4.0, oversampling="theory", eps=0.5, delta=0.1, n=28, random_state=0).fit(few)
+    assert asked == pytest.approx([1.5 * d.ridge for d in s.path_[1:]])
+
+
+def test_first_rows_of_two_steps_stand_for_all(few):
+    for kernel in (KERNEL, Linear() + 0.5):
+        sampler = TwoStep(kernel, 0.5, first_atoms=7)
+        plan = sampler._make_plan(few, kernel)
+        totals = [sampler._first(few, plan, generator_at(seed)).weights.sum() for seed in range(400)]
+        assert np.mean(totals) == pytest.approx(28, rel=0.1)
+
+
+def test_levels_of_the_recursion_carry_their_weights(X):
+    """Without them the scores of a level would be those of far fewer rows, and the next far larger."""
+    d_eff = exact_leverage_scores(X, KERNEL, 1.0).sum()
+    sizes = [len(learn(partial(Recursive, KERNEL, 1.0, oversampling=3), X, seed)) for seed in range(6)]
+    assert np.mean(sizes) < 2.2 * 3 * d_eff
+
+
+def test_fixed_size_recursion_goes_by_scores():
+    """Among 600 near-duplicates it finds the one that is not in nearly every run; uniform rows in one of 20."""
+    X = np.ones((600, 2)) + 1e-3 * np.random.default_rng(0).standard_normal((600, 2))
+    X[333] = [30.0, -30.0]
+    found = [333 in learn(partial(Recursive, KERNEL, max_atoms=30), X, seed).indices for seed in range(12)]
+    assert sum(found) >= 9
+
+
+@pytest.mark.parametrize("make", [RPCholesky, GreedyCholesky])
+def test_an_indefinite_kernel_is_refused(make, X):
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        make(PairwiseKernel(bent), 20, ridge=1.0, random_state=0).fit(X[:60])
+
+
+def bent(a, b):
+    return float(1 - 0.8 * np.sum((a - b) ** 2))
+
+
+def test_memory_follows_the_pivots_that_are_taken():
+    X = np.repeat(np.arange(7.0)[:, None], 3_000, axis=0)
+    s = RPCholesky(RBF(1.0), 10**9, tolerance=1e-6, random_state=0).fit(X)
+    assert len(s.dictionary_) == 7
+
+
+def test_rows_of_zeros_are_no_trouble():
+    X = np.zeros((400, 2))
+    X[:5] = np.random.default_rng(0).standard_normal((5, 2))
+    for make in (partial(Bless, ridge=1.0), partial(BlessR, ridge=1.0), partial(Recursive, max_atoms=20)):
+        assert learn(partial(make, Linear()), X, 0).n_seen == 400
+
+
+def test_a_failed_fit_changes_nothing_that_can_be_read(X):
+    s = OnlineOracle(KERNEL, 1.0, random_state=0).fit(X)
+    before, dimension = s.dictionary_, s.online_dimension_
+    with pytest.raises(ValueError, match="none of the 1,000 rows was kept"):
+        s.set_params(oversampling=1e-12, ridge=50.0).fit(X)
+    assert s.dictionary_ is before
+    assert s.online_dimension_ == dimension
+    with pytest.raises(ValueError, match="score returned NaN"):
+        ManyStep(KERNEL, 1.0, score=lambda d: np.nan).fit(X)

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from squeak.core.kernels import gram
-from squeak.kernels import RBF, PairwiseKernel
+from squeak.kernels import RBF, Linear, PairwiseKernel
 from squeak.leverage import accuracy
 from squeak.report import draw_comparison
 from squeak.samplers import BlessR, ExactRLS, GreedyCholesky, Kors, RPCholesky, Squeak, Uniform, compare
 from squeak.samplers.counting import CountingKernel, Tally
 from squeak.samplers.quality import Judge
-from tests.oracles import dense_accuracy, dense_scores
+from tests.oracles import dense_accuracy, dense_estimate, dense_scores
 
 KERNEL, RIDGE = RBF(1.2), 1.0
 
@@ -51,7 +51,7 @@ def test_every_measure_is_the_dense_formula(sampler, X):
         == found["accuracy_high"]
         == pytest.approx(dense_accuracy(K, weights, RIDGE), rel=1e-6)
     )
-    ratios = d.leverage_scores(X) / dense_scores(K, RIDGE)
+    ratios = dense_estimate(K, weights, RIDGE) / dense_scores(K, RIDGE)
     assert found["ratio_mean"] == pytest.approx(ratios.mean(), rel=1e-6)
     assert found["ratio_95%"] == pytest.approx(np.quantile(ratios, 0.95), rel=1e-6)
 
@@ -118,6 +118,7 @@ def test_all_samplers_are_in_the_default_table_at_equal_sizes(X):
 def test_what_a_sampler_was_given_is_left_as_it_is(X):
     samplers = {"few": Squeak(oversampling=2.0), "small": Uniform(max_atoms=7), "own ridge": ExactRLS(ridge=5.0)}
     table = compare(X, KERNEL, RIDGE, samplers=samplers, repeats=1, random_state=0).set_index("sampler")
+    assert table.loc["own ridge", "ridge"] == 5.0
     assert table.loc["small", "atoms"] == 7
     assert table.loc["few", "atoms"] < 60
     assert samplers["small"].kernel is None  # they were copied
@@ -143,6 +144,37 @@ def test_bad_requests_get_one_clear_error(X):
         ({"samplers": [RBF(1.0)]}, "RBF is a RBF, not a sampler"),
         ({"repeats": 0}, "repeats must be a whole number"),
         ({"ridge": -1.0}, "ridge must be positive"),
+        ({"samplers": Squeak()}, r"pass \[sampler\] for one"),
+        ({"samplers": [Squeak(RBF(3.0))]}, "has a kernel of its own"),
+        ({"oversampling": "theory"}, "oversampling must be a positive number"),
+        ({"oversampling": []}, "oversampling must be a positive number"),
     ):
         with pytest.raises((ValueError, TypeError), match=message):
             compare(X, KERNEL, **given)
+
+
+def test_dictionaries_of_other_ridges_are_judged_at_that_of_the_table(X):
+    """Whatever ridge a sampler ended at: the same weights have the same ε̂ and ratios, exact or bracketed."""
+    sampler = ExactRLS(ridge=20.0, oversampling=20.0)
+    exact = compare(X, KERNEL, RIDGE, samplers=[sampler], repeats=1, random_state=0)
+    rough = compare(X, KERNEL, RIDGE, samplers=[sampler], repeats=1, exact_rows=10, random_state=0)
+    low, high = rough["accuracy_low"][0], rough["accuracy_high"][0]
+    assert low <= exact["accuracy_high"][0] <= high
+    d = ExactRLS(KERNEL, 20.0, 20.0, random_state=0).fit(X).dictionary_
+    found = Judge(X, KERNEL, RIDGE, exact=True).judge(d)
+    weights = np.zeros(250)
+    weights[d.indices] = d.weights
+    by_hand = dense_estimate(gram(KERNEL, X), weights, RIDGE) / dense_scores(gram(KERNEL, X), RIDGE)
+    assert found["ratio_mean"] == pytest.approx(by_hand.mean(), rel=1e-6)
+
+
+def test_all_rows_with_weight_one_have_no_error(X):
+    table = compare(X, KERNEL, RIDGE, samplers=[Uniform(max_atoms=250)], repeats=1, random_state=0)
+    assert table["accuracy_high"][0] == 0.0
+    assert table["trace_error"][0] < 1e-9
+
+
+def test_rows_of_zeros_have_no_ratio_and_do_no_harm(X):
+    Z = np.vstack([X, np.zeros((10, 2))])
+    table = compare(Z, Linear(), RIDGE, samplers=[Squeak(), Uniform()], repeats=1, random_state=0)
+    assert np.isfinite(table["ratio_mean"]).all()

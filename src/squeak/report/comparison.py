@@ -45,7 +45,7 @@ def draw_comparison(table: Any, path: str | os.PathLike[str] | None = None, titl
     records = table.to_dict("records") if hasattr(table, "to_dict") else list(table)
     figure = Figure(figsize=(10, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
-    measures = (("accuracy_high", "ε̂ = ‖P − P̃‖ (below 1: guaranteed)"), ("trace_error", "Tr(K − K̃) / Tr K"))
+    measures = (("accuracy_high", "ε̂ = ‖P − P̃‖ (guarantees hold below 1)"), ("trace_error", "Tr(K − K̃) / Tr K"))
     for axes, (measure, label) in zip(figure.subplots(1, 2), measures, strict=True):
         for number, name in enumerate(dict.fromkeys(record["sampler"] for record in records)):
             points = sorted((r["atoms"], r[measure]) for r in records if r["sampler"] == name)

@@ -132,14 +132,16 @@ class ScoreSampler(Sampler):
         **params
             The sampler's other parameters.
         """
+        if not hasattr(cls, "_theory"):
+            raise TypeError(f"{cls.__name__} has no guarantee of this form")
         copies = cls._theory(eps, delta, n)
         return cls(oversampling="theory", copies=copies, eps=eps, delta=delta, n=n, **params)
 
 
-def check_max_atoms(limit: Any) -> int:
+def check_max_atoms(limit: Any, name: str = "max_atoms") -> int:
     """Return the limit on the dictionary's size as an int, or raise."""
     if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
-        raise ValueError(f"max_atoms must be a whole number from 1 on; it is {limit!r}")
+        raise ValueError(f"{name} must be a whole number from 1 on; it is {limit!r}")
     return int(limit)
 
 

@@ -87,12 +87,10 @@ class BatchSampler(ScoreSampler):
         with engine.single_blas():
             path, passes = self._choose(X, plan, draw_seed(self.random_state))
         if path[-1].rows.size == 0:
-            raise ValueError(
-                f"none of the {n_rows(X):,} rows was kept: raise oversampling ({plan.oversampling:g}) "
-                "or lower the ridge"
-            )
+            raise ValueError(f"none of the {n_rows(X):,} rows was kept: raise oversampling or lower the ridge")
         self._path = [self._dictionary_of(choice, X, plan, preprocessing) for choice in path if choice.rows.size]
         self._dictionary, self.passes_ = self._path[-1], passes
+        self.__dict__.update(self.__dict__.pop("_facts", {}))  # attributes of a fit that has succeeded
         return self
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import diagonal
-from squeak.core.rows import n_rows
+from squeak.core.kernels import diagonal, gram
+from squeak.core.leverage import dictionary_scores
+from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, RandomState, generator_at
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, check_max_atoms
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, constant_diagonal, merge_draws
 from squeak.samplers.theory import bless_oversampling
+
+LARGE = 1e6
+"""Times the largest ridge, no more than a row is kept: where a limit is sought from above."""
 
 SMALLEST_PART = 1e-7
 """Where max_atoms alone is given, the walk ends at this part of n·κ² at the latest."""
@@ -29,6 +34,28 @@ class _Bless(BatchSampler):
 
     _theory = staticmethod(bless_oversampling)
 
+    def _make_plan(self, first_rows: Rows, kernel: Any) -> Plan:
+        plan = super()._make_plan(first_rows, kernel)
+        if self.oversampling != "theory" or self.eps is None or self.delta is None or self.n is None:
+            return plan
+        # the theorem's constant grows with the step, and its estimator has no factor 1 − ε
+        asked = bless_oversampling(self.eps, self.delta, self.n, self._checked_step())
+        return replace(plan, oversampling=float(asked), eps=0.0)
+
+    @classmethod
+    def from_paper(cls, eps: float, delta: float, n: int, **params: Any) -> Any:
+        """Return the sampler with the theorem's oversampling: scores within a factor 1 + eps, at every ridge."""
+        return cls(oversampling="theory", eps=eps, delta=delta, n=n, **params)
+
+    def _checked_step(self) -> float:
+        if (
+            isinstance(self.step, bool)
+            or not isinstance(self.step, int | float | np.number)
+            or not 1 < self.step < np.inf
+        ):
+            raise ValueError(f"step must be a number above 1; it is {self.step!r}")
+        return float(self.step)
+
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
         if self.ridge is None and self.max_atoms is not None:
             return SMALLEST_PART * n_rows(first_rows) * _largest_diagonal(kernel, first_rows)
@@ -36,33 +63,62 @@ class _Bless(BatchSampler):
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         limit = None if self.max_atoms is None else check_max_atoms(self.max_atoms)
-        if isinstance(self.step, bool) or not isinstance(self.step, int | float) or not 1 < self.step < np.inf:
-            raise ValueError(f"step must be a number above 1; it is {self.step!r}")
         path: list[Choice] = []
         read, nobody = 0, np.zeros(0, dtype=np.int64)
-        before = Choice(nobody, np.zeros(0), nobody, 1, plan.ridge, None)
+        before = Choice(nobody, np.zeros(0), nobody, 1, LARGE * self._top(X, plan), None)
         for level, ridge in enumerate(self._ridges(X, plan)):
+            asked = ridge
+            if limit is not None:
+                ridge = self._affordable(before, X, plan, ridge, limit)
             choice, looked_at = self._draw(X, plan, before, ridge, generator_at(seed, SAMPLE, level), limit)
             read += looked_at
             if choice.rows.size == 0:  # oversampling·d_eff is below a few: one row stands for all
                 one = generator_at(seed, SAMPLE, level, 1).integers(0, n_rows(X), 1)
                 choice = merge_draws(one, np.full(1, 1 / n_rows(X)), 1, ridge, choice.oversampling)
-            if limit is not None and choice.rows.size > limit:
-                break
             path.append(choice)
-            if limit is not None and choice.ridge > ridge:
+            if ridge > asked:
                 break  # the limit was met between two ridges
             before = choice
-        if not path:
-            raise ValueError(
-                f"even the largest ridge needs more than max_atoms={limit} rows: lower the oversampling"
-            )
         return path, read / n_rows(X)
 
+    def _affordable(self, before: Choice, X: Rows, plan: Plan, ridge: float, limit: int) -> float:
+        """Return the ridge, raised as far as the limit asks for.
+
+        The size to expect is read from the dictionary before alone, not from the draw to come: the choice of
+        the last ridge then has no part in any row's chance, and weights stay unbiased.
+        """
+        if before.rows.size:
+            K = gram(plan.kernel, take(X, before.rows))
+
+            def dimension(trial: float) -> float:
+                return float(before.weights @ dictionary_scores(K, before.weights, trial))
+        else:
+            largest, n = _largest_diagonal(plan.kernel, X), n_rows(X)
+
+            def dimension(trial: float) -> float:
+                return n * largest / (largest + trial)
+
+        def fits(trial: float) -> bool:
+            expected = plan.oversampling * dimension(trial)
+            return expected + math.sqrt(expected) <= limit
+
+        if fits(ridge):
+            return ridge
+        low, high = ridge, before.ridge
+        while high / low > 1.02:
+            middle = math.sqrt(high * low)
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        return high
+
+    def _top(self, X: Rows, plan: Plan) -> float:
+        """Return the ridge that the walk comes down from: n·κ², over min(t, 1) in the theorem."""
+        share = min(self.eps, 1.0) if self.oversampling == "theory" and self.eps is not None else 1.0
+        return max(n_rows(X) * _largest_diagonal(plan.kernel, X) / share, plan.ridge)
+
     def _ridges(self, X: Rows, plan: Plan) -> Iterator[float]:
-        """Yield ridges that fall by about ``step`` from n·κ² and end exactly at the one asked for."""
-        top = n_rows(X) * _largest_diagonal(plan.kernel, X)
-        levels = max(1, math.ceil(math.log(max(top / plan.ridge, 1.0)) / math.log(self.step)))
+        """Yield ridges that fall by about ``step`` and end exactly at the one asked for."""
+        top = self._top(X, plan)
+        levels = max(1, math.ceil(math.log(top / plan.ridge) / math.log(self._checked_step())))
         for level in range(1, levels + 1):
             yield plan.ridge if level == levels else float(top * (plan.ridge / top) ** (level / levels))
 
@@ -174,10 +230,14 @@ class BlessR(_Bless):
             return np.minimum(plan.oversampling * scores, bounds)
 
         chances = chances_at(ridge)
-        if limit is not None and before.rows.size and (chances / bounds).sum() > limit:
-            ridge, chances, tries = _fitting_ridge(before.ridge, ridge, chances_at, bounds, limit)
-            looked_at += tries * len(candidates)
         kept = u * bounds < chances
+        while limit is not None and kept.sum() > limit:
+            # an unlucky draw: what was kept is thinned on at a larger ridge, so that weights stay unbiased
+            ridge *= 1.1
+            lowered = np.minimum(chances, chances_at(ridge))
+            kept &= rng.random(len(kept)) * chances < lowered
+            chances = lowered
+            looked_at += len(candidates)
         ones = np.ones(int(kept.sum()), dtype=np.int64)
         return Choice(candidates[kept], chances[kept], ones, 1, ridge, plan.oversampling), looked_at
 
@@ -215,26 +275,6 @@ def distinct(n: int, size: int, rng: np.random.Generator) -> IntArray:
         _, first = np.unique(drawn, return_index=True)
         found = drawn[np.sort(first)]
     return found
-
-
-def _fitting_ridge(high: float, low: float, chances_at: Any, bounds: Array, limit: int) -> tuple[float, Array, int]:
-    """Return the smallest ridge between two at which the expected size and its deviation fit the limit."""
-    tries = 0
-
-    def expected(chances: Array) -> float:
-        stay = chances / bounds
-        return float(stay.sum() + np.sqrt((stay * (1.0 - stay)).sum()))
-
-    best, chances = high, chances_at(high)
-    while high / low > 1.02 and tries < 12:
-        middle = math.sqrt(high * low)
-        trial = chances_at(middle)
-        tries += 1
-        if expected(trial) <= limit:
-            high, best, chances = middle, middle, trial
-        else:
-            low = middle
-    return best, chances, tries + 1
 
 
 class Bless(_Bless):
@@ -304,30 +344,18 @@ class Bless(_Bless):
         self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, limit: int | None
     ) -> tuple[Choice, int]:
         n = n_rows(X)
-        asked = plan.oversampling if self.candidates is None else float(self.candidates)
-        if not (asked > 0 and np.isfinite(asked)):
+        asked = plan.oversampling if self.candidates is None else self.candidates
+        if isinstance(asked, bool) or not isinstance(asked, int | float | np.number) or not 0 < asked < np.inf:
             raise ValueError(f"candidates must be positive and finite; it is {self.candidates!r}")
         size = math.ceil(asked * min(n * _largest_diagonal(plan.kernel, X) / ridge, n))
         rows = np.arange(n) if size >= n else rng.integers(0, n, size)
         scores = bounded_scores(before, X, plan, ridge, rows)
         looked_at = len(rows)
-        if scores.sum() <= 0:
-            raise ValueError(f"{plan.kernel!r} is zero on all rows looked at")
-        wanted = self._draws(scores, n, plan)
-        if limit is not None and before.rows.size and wanted > limit:
-            high, low = before.ridge, ridge
-            while high / low > 1.02:
-                middle = math.sqrt(high * low)
-                trial = bounded_scores(before, X, plan, middle, rows)
-                looked_at += len(rows)
-                high, low = (middle, low) if self._draws(trial, n, plan) <= limit else (high, middle)
-            ridge, scores = high, bounded_scores(before, X, plan, high, rows)
-            wanted = min(limit, self._draws(scores, n, plan))
+        if scores.sum() <= 0:  # zero on all rows looked at
+            return Choice(rows[:0], scores[:0], rows[:0], 1, ridge, None), looked_at
+        wanted = max(1, math.ceil(plan.oversampling * n / len(scores) * float(scores.sum())))  # ⌈q·d̃⌉
+        if limit is not None:
+            wanted = min(wanted, limit)
         chances = scores / scores.sum()
         draws = rng.choice(len(rows), wanted, p=chances)
         return merge_draws(rows[draws], chances[draws] * len(rows) / n, wanted, ridge), looked_at
-
-    @staticmethod
-    def _draws(scores: Array, n: int, plan: Plan) -> int:
-        """Return ⌈oversampling·d̃⌉, d̃ = (n/R)·Σ τ̃ the estimated effective dimension."""
-        return max(1, math.ceil(plan.oversampling * n / len(scores) * float(scores.sum())))

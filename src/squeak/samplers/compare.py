@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import resolve
+from squeak.core.kernels import diagonal, resolve
 from squeak.core.leverage import check_ridge
 from squeak.core.rows import n_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
@@ -30,8 +30,11 @@ from squeak.samplers.squeak import Squeak
 from squeak.samplers.two_step import TwoStep
 from squeak.samplers.uniform import Uniform
 
-DENSE = ("ExactRLS", "OnlineOracle", "OnlineOracleRemoval")
-"""Samplers that need all of K: left out by default where that is too much."""
+DENSE = ("ExactRLS",)
+"""Samplers of the default table that need all of K: left out where that is too much."""
+
+DEFAULT_SIZE = 100
+"""The max_atoms of samplers that were given none."""
 
 
 def default_samplers(n: int, exact_rows: int) -> dict[str, Sampler]:
@@ -66,9 +69,9 @@ def compare(
 ) -> Any:
     """Run samplers side by side and return one table of costs and quality.
 
-    All get the same kernel and ridge. Those that sample by scores get the oversampling; those that take a
+    All get the same kernel. Those that sample by scores get the ridge and the oversampling; those that take a
     size get the mean size of Squeak's dictionaries at that oversampling, so that they compare at equal size.
-    What a sampler was given already is left as it is.
+    A parameter that is not at its default is left as it is. All are judged at the one ridge of the table.
 
     Parameters
     ----------
@@ -92,12 +95,12 @@ def compare(
     Returns
     -------
     pandas.DataFrame, or a list of dict where pandas is not installed
-        ``sampler``, ``oversampling``, ``seconds``, ``passes`` (rows read for scoring, in units of n),
-        ``kernel_evaluations``, ``atoms``, ``accuracy_low`` and ``accuracy_high`` (ε̂: the same number where
-        it is exact, else a bracket), ``ratio_mean``, ``ratio_5%`` and ``ratio_95%`` (estimated over exact
-        scores), ``trace_error`` (Tr(K − K̃)/Tr K), and ``risk_factor``: the risk of Nyström ridge regression
-        over that of the exact one, alpha = ridge, mean over functions from the kernel's prior with noise of
-        variance ridge. NaN where a measure does not apply.
+        ``sampler``, ``oversampling``, ``seconds``, ``ridge`` (of the dictionary), ``passes`` (rows read for
+        scoring, in units of n), ``kernel_evaluations``, ``atoms``, ``accuracy_low`` and ``accuracy_high``
+        (ε̂: the same number where it is exact, else a bracket), ``ratio_mean``, ``ratio_5%`` and
+        ``ratio_95%`` (estimated over exact scores), ``trace_error`` (Tr(K − K̃)/Tr K), and ``risk_factor``:
+        the risk of Nyström ridge regression over that of the exact one, alpha = ridge, mean over functions
+        from the kernel's prior with noise of variance ridge. NaN where a measure does not apply.
 
     References
     ----------
@@ -118,8 +121,8 @@ def compare(
     kernel = resolve(kernel, X)
     judge = Judge(X, kernel, _ridge(ridge, kernel, X), n_rows(X) <= exact_rows)
     chosen = _named(default_samplers(n_rows(X), exact_rows) if samplers is None else samplers)
-    grid = [float(value) for value in np.atleast_1d(np.asarray(oversampling, dtype=np.float64))]
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+    grid = _grid(oversampling)
+    if isinstance(repeats, bool) or not isinstance(repeats, int | np.integer) or repeats < 1:
         raise ValueError(f"repeats must be a whole number from 1 on; it is {repeats!r}")
     seed = draw_seed(random_state)
     table = []
@@ -132,15 +135,22 @@ def compare(
     return _as_frame(table)
 
 
+def _grid(oversampling: Any) -> list[float]:
+    values = list(oversampling) if isinstance(oversampling, Sequence | np.ndarray) else [oversampling]
+    if not values or not all(isinstance(v, int | float | np.number) and 0 < v < np.inf for v in values):
+        raise ValueError(f"oversampling must be a positive number or several; it is {oversampling!r}")
+    return [float(value) for value in values]
+
+
 def _ridge(ridge: float | None, kernel: Any, X: Any) -> float:
     if ridge is not None:
         return check_ridge(ridge)
-    from squeak.core.kernels import diagonal
-
     return 1e-3 * float(diagonal(kernel, X).sum())
 
 
 def _named(samplers: Mapping[str, Sampler] | Sequence[Sampler]) -> dict[str, Sampler]:
+    if isinstance(samplers, Sampler):
+        raise TypeError("samplers must be a mapping or a sequence: pass [sampler] for one")
     if isinstance(samplers, Mapping):
         named = dict(samplers)
     else:
@@ -151,6 +161,10 @@ def _named(samplers: Mapping[str, Sampler] | Sequence[Sampler]) -> dict[str, Sam
     for name, sampler in named.items():
         if not isinstance(sampler, Sampler):
             raise TypeError(f"{name} is a {type(sampler).__name__}, not a sampler")
+        if sampler.get_params(deep=False).get("kernel") is not None:
+            raise ValueError(
+                f"{name} has a kernel of its own: samplers are compared with the one kernel of the table"
+            )
     if not named:
         raise ValueError("there are no samplers to compare")
     return named
@@ -171,7 +185,7 @@ def _prepared(sampler: Sampler, kernel: Any, judge: Judge, oversampling: float, 
         given["ridge"] = judge.ridge
     if params.get("oversampling") == DEFAULT_OVERSAMPLING:
         given["oversampling"] = oversampling
-    if _takes_size(sampler) and params["max_atoms"] == 100:
+    if _takes_size(sampler) and params["max_atoms"] == DEFAULT_SIZE:
         given["max_atoms"] = size
     ready.set_params(**given)
     return ready
@@ -200,7 +214,7 @@ def _one(
     start = time.perf_counter()
     counted: Dictionary = ready.fit(X).dictionary_
     facts = {"seconds": time.perf_counter() - start, "passes": float(getattr(ready, "passes_", 1.0))}
-    facts |= {"kernel_evaluations": float(tally.total), "atoms": float(len(counted))}
+    facts |= {"kernel_evaluations": float(tally.total), "atoms": float(len(counted)), "ridge": counted.ridge}
     facts |= judge.judge(replace(counted, kernel=judge.kernel))
     bar.update(1)
     return facts

@@ -89,7 +89,9 @@ class ManyStep(BatchSampler):
             choice = keep_by_score(scores, plan, ridge, generator_at(seed, SAMPLE, len(path)))
             if self.score is not None and choice.rows.size:
                 value = float(self.score(self._dictionary_of(choice, X, plan, None)))
-                if not value > best:
+                if np.isnan(value):
+                    raise ValueError(f"score returned NaN for the dictionary at ridge {ridge:g}")
+                if path and not value > best:
                     break
                 best = value
             path.append(choice)

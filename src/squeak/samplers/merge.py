@@ -114,7 +114,9 @@ def _check_mergeable(dictionaries: tuple[Dictionary, ...]) -> None:
     first = dictionaries[0]
     for d in dictionaries:
         if not d.calibrated or d.oversampling is None:
-            raise ValueError("only dictionaries sampled by leverage scores can be merged (Squeak, Kors, ExactRLS)")
+            raise ValueError(
+                "only dictionaries of coins by leverage scores can be merged (Squeak, Kors, BlessR, …)"
+            )
     for d in dictionaries[1:]:
         for name in ("kernel", "copies", "oversampling", "eps"):
             if getattr(d, name) != getattr(first, name):

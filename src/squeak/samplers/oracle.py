@@ -90,10 +90,12 @@ class OnlineOracle(_Oracle):
     24.4
     """
 
+    online_dimension_: float
+
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         T = self._factor(X, plan)
         scores = np.clip(1.0 - plan.ridge * np.square(T.diagonal()), 0.0, 1.0)
-        self.online_dimension_ = float(scores.sum())
+        self._facts = {"online_dimension_": float(scores.sum())}
         return [keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE))], 1.0
 
 

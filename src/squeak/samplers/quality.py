@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from squeak.core import engine
 from squeak.core.accuracy import estimate_accuracy
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal, gram
-from squeak.core.leverage import scores_at
+from squeak.core.leverage import WeightedFactor, scores_at
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import PROBE, generator_at
@@ -72,11 +72,16 @@ class Judge:
     def accuracy(self, weights: Array) -> float:
         """Return ε̂ = ‖P − P̃‖ of weights, one a row: its largest eigenvalue in size, by Lanczos steps to 1e-9."""
         B, apart = self._directions, 1.0 - weights
+        if np.abs(apart).max(initial=0.0) < RANK:
+            return 0.0
         if B.shape[1] < 50:
-            return float(np.abs(np.linalg.eigvalsh(B.T @ (apart[:, None] * B))).max())
+            return _dense_norm(B, apart)
         error = LinearOperator((B.shape[1],) * 2, matvec=lambda v: B.T @ (apart * (B @ v)), dtype=np.float64)
         start = generator_at(0, PROBE).standard_normal(B.shape[1])
-        values = eigsh(error, k=2, which="LM", tol=1e-9, v0=start, return_eigenvectors=False)
+        try:
+            values = eigsh(error, k=2, which="LM", tol=1e-9, v0=start, return_eigenvectors=False)
+        except ArpackError:
+            return _dense_norm(B, apart)
         return float(np.abs(values).max())
 
     @cached_property
@@ -92,13 +97,18 @@ class Judge:
             weights = np.zeros(n_rows(self.X))
             weights[d.positions] = d.weights
             facts["accuracy_low"] = facts["accuracy_high"] = self.accuracy(weights)
-            ratios = d.factor.scores(self.X) / self.scores
+            positive = self.scores > 0
+            ratios = self._estimated(d)[positive] / self.scores[positive]
             facts["ratio_mean"] = float(ratios.mean())
             facts["ratio_5%"], facts["ratio_95%"] = (float(value) for value in np.quantile(ratios, [0.05, 0.95]))
         elif d.calibrated:
-            found = estimate_accuracy(d, self.X)
+            found = estimate_accuracy(replace(d, ridge=self.ridge), self.X)
             facts["accuracy_low"], facts["accuracy_high"] = found.lower, found.upper
         return facts | self._reconstruction(d)
+
+    def _estimated(self, d: Dictionary) -> Array:
+        """Return the scores that the dictionary gives at the judge's ridge, which need not be its own."""
+        return WeightedFactor.build(self.kernel, d.atoms, d.weights, self.ridge)[0].scores(self.X)
 
     def _reconstruction(self, d: Dictionary) -> dict[str, float]:
         """Return the relative trace error of K̃ = Z Zᵀ, and the risk factor where K is known."""
@@ -126,3 +136,7 @@ class Judge:
         diag = np.einsum("ij,ij->j", A, self.K @ A)
         bias = self.trace - float(((2 * shares - shares**2) * diag).sum())
         return bias + self.ridge * float(np.square(shares).sum())
+
+
+def _dense_norm(B: Array, apart: Array) -> float:
+    return float(np.abs(np.linalg.eigvalsh(B.T @ (apart[:, None] * B))).max(initial=0.0))

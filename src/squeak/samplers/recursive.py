@@ -39,7 +39,7 @@ class Recursive(BatchSampler):
     kernel, ridge, oversampling, copies, eps, delta, n, source, random_state
         As in :class:`Squeak`.
     max_atoms : int, optional
-        The exact size; leave ``ridge`` out.
+        The exact size; leave ``ridge`` out. ``oversampling``, ``copies`` and ``eps`` have no part in this form.
 
     Attributes
     ----------
@@ -90,12 +90,15 @@ class Recursive(BatchSampler):
         self.source = source
         self.random_state = random_state
 
+    def _make_plan(self, first_rows: Rows, kernel: Any) -> Plan:
+        # the theorem overestimates: its factor 3/2 is part of the oversampling, and there is no 1 − ε
+        return replace(super()._make_plan(first_rows, kernel), eps=0.0)
+
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         if self.max_atoms is not None and self.ridge is not None:
             raise ValueError(
                 "Recursive takes a ridge or max_atoms, not both: with max_atoms it finds its own ridge"
             )
-        plan = replace(plan, eps=0.0)  # the theorem overestimates: its factor 3/2 is part of the oversampling
         n = n_rows(X)
         order = generator_at(seed, SAMPLE, 0).permutation(n)
         if self.max_atoms is not None:
@@ -108,26 +111,13 @@ class Recursive(BatchSampler):
             kept = keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1, level))
             if kept.rows.size == 0 and level:
                 continue  # nobody was kept: the dictionary of fewer rows scores the next level too
-            choice = _at(kept, some)
+            choice = replace(kept, rows=some[kept.rows])
             passes += len(some) / n
         if levels == 0:
             scores = bounded_scores(choice, X, plan, plan.ridge)
             choice = keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1, 0))
             passes = 1.0
         return [choice], passes
-
-
-def _at(choice: Choice, rows: IntArray) -> Choice:
-    """Return a choice among ``rows`` as one among all rows."""
-    return Choice(
-        rows[choice.rows],
-        choice.probabilities,
-        choice.counts,
-        choice.copies,
-        choice.ridge,
-        choice.oversampling,
-        choice.calibrated,
-    )
 
 
 def _all_of(rows: IntArray, plan: Plan) -> Choice:
@@ -169,4 +159,4 @@ def _tail_mean(X: Rows, choice: Choice, plan: Plan, directions: int) -> float:
     if len(K) > directions:
         top = eigh(K, eigvals_only=True, subset_by_index=[len(K) - directions, len(K) - 1])
     tail = float(K.trace() - top.sum()) / directions
-    return max(tail, SMALLEST_RIDGE * float(K.diagonal().max()))
+    return max(tail, SMALLEST_RIDGE * float(K.diagonal().max()), SMALLEST_RIDGE * plan.ridge)

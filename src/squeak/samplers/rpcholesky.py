@@ -9,6 +9,7 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
 from squeak.core.kernels import block, diagonal, gram
+from squeak.core.leverage import INDEFINITE
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, RandomState, generator_at
 from squeak.core.types import Array, IntArray, Rows
@@ -24,38 +25,72 @@ ROUNDING = 1e-13
 
 
 class _Partial:
-    """F Fᵀ ≈ K from some columns of K, grown by several pivots at a time; ``left`` is diag(K − F Fᵀ)."""
+    """F Fᵀ ≈ K from some columns of K, grown by several pivots at a time; ``left`` is diag(K − F Fᵀ).
+
+    The columns of F lie in chunks, each as wide as all before it: memory follows the pivots that are taken,
+    not the limit on them, and nothing is ever copied.
+    """
 
     def __init__(self, kernel: Any, X: Rows, size: int) -> None:
-        self.kernel, self.X = kernel, X
+        self.kernel, self.X, self._most = kernel, X, size
         self.diag = diagonal(kernel, X)
         self.left = self.diag.copy()
-        self.factor = np.empty((n_rows(X), size))
         self.pivots = np.zeros(0, dtype=np.int64)
+        self._chunks: list[Array] = []
+
+    def _columns(self, rows: Any) -> list[Array]:
+        """Return the rows' part of F, chunk by chunk."""
+        found, at = [], 0
+        for chunk in self._chunks:
+            width = min(chunk.shape[1], len(self.pivots) - at)
+            found.append(chunk[rows, :width])
+            at += width
+        return found
 
     def residual(self, rows: IntArray) -> Array:
         """Return the rows' and columns' part of K − F Fᵀ."""
-        F = self.factor[rows, : len(self.pivots)]
-        return np.asarray(gram(self.kernel, take(self.X, rows)) - F @ F.T)
+        R = gram(self.kernel, take(self.X, rows))
+        for F in self._columns(rows):
+            R -= F @ F.T
+        return R
+
+    def _room(self, wanted: int) -> int:
+        """Make room for columns, and return how many of those wanted lie in one chunk."""
+        free = sum(chunk.shape[1] for chunk in self._chunks) - len(self.pivots)
+        if free == 0:
+            width = int(np.clip(len(self.pivots), 2 * LARGEST_ROUND, max(self._most - len(self.pivots), 1)))
+            self._chunks.append(np.empty((len(self.left), min(width, self._most - len(self.pivots)))))
+            free = self._chunks[-1].shape[1]
+        return int(min(wanted, free))
 
     def add(self, rows: IntArray, inverse: Array) -> Array:
-        """Take rows in as pivots and return how much each, in turn, took off the trace.
+        """Take rows in as pivots, as many as there is room for; return how much each in turn took off the trace.
 
         ``inverse`` is L⁻¹ of their residual matrix. One pass over all rows, in tiles on the threads.
         """
-        had, now = len(self.pivots), len(self.pivots) + len(rows)
-        atoms, F_atoms = take(self.X, rows), self.factor[rows, :had].copy()
+        room = self._room(len(rows))
+        rows, inverse = rows[:room], inverse[:room, :room]
+        atoms, F_atoms = take(self.X, rows), [F.copy() for F in self._columns(rows)]
+        last = self._chunks[-1]
+        first = len(self.pivots) - sum(chunk.shape[1] for chunk in self._chunks[:-1])
 
         def grow(tile: slice) -> Array:
             G = block(self.kernel, take(self.X, tile), atoms)
-            G -= self.factor[tile, :had] @ F_atoms.T
+            for F, F_atom in zip(self._columns(tile), F_atoms, strict=True):
+                G -= F @ F_atom.T
             new = G @ inverse.T
-            self.factor[tile, had:now] = new
+            last[tile, first : first + room] = new
             np.square(new, out=new)
             self.left[tile] -= new.sum(axis=1)
             return np.asarray(new.sum(axis=0))
 
         taken = np.sum(engine.map_ordered(grow, engine.tiles(len(self.left), TILE)), axis=0)
+        worst = float(np.min(self.left + INDEFINITE * self.diag))
+        if worst < 0:
+            raise ValueError(
+                f"{self.kernel!r} is not positive semi-definite: a row is left with {worst:.3g} < 0; "
+                "use a PSD kernel"
+            )
         self.left[self.left < ROUNDING * self.diag] = 0.0
         self.left[rows] = 0.0
         self.pivots = np.concatenate([self.pivots, rows])
@@ -67,6 +102,7 @@ class _PivotedCholesky(BatchSampler):
 
     max_atoms: int
     tolerance: float
+    trace_error_: float
 
     def __init__(
         self,
@@ -88,7 +124,8 @@ class _PivotedCholesky(BatchSampler):
     copies = 1
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
-        if not isinstance(self.tolerance, int | float) or not 0 <= self.tolerance < 1:
+        number = isinstance(self.tolerance, int | float | np.number) and not isinstance(self.tolerance, bool)
+        if not number or not 0 <= self.tolerance < 1:
             raise ValueError(f"tolerance is a part of the trace, from 0 to below 1; it is {self.tolerance!r}")
         size = min(check_max_atoms(self.max_atoms), n_rows(X))
         partial = _Partial(plan.kernel, X, size)
@@ -99,9 +136,9 @@ class _PivotedCholesky(BatchSampler):
         while size_found < size and error > self.tolerance and partial.left.max() > 0:
             rows, inverse = self._next(partial, size - len(partial.pivots), rng)
             errors = error - np.cumsum(partial.add(rows, inverse)) / trace
-            enough = int(np.argmax(errors <= self.tolerance)) + 1 if errors[-1] <= self.tolerance else len(rows)
+            enough = int(np.argmax(errors <= self.tolerance)) + 1 if errors[-1] <= self.tolerance else len(errors)
             size_found, error, passes = size_found + enough, float(max(errors[enough - 1], 0.0)), passes + 1.0
-        self.trace_error_ = error
+        self._facts = {"trace_error_": error}
         ones = np.ones(size_found, dtype=np.int64)
         pivots = partial.pivots[:size_found]
         return [Choice(pivots, np.ones(size_found), ones, 1, plan.ridge, None, calibrated=False)], passes

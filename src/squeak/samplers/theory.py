@@ -106,7 +106,7 @@ def many_step_oversampling(eps: float, delta: float, n: int) -> int:
 
 
 def recursive_oversampling(eps: float, delta: float, n: int) -> int:
-    """Return q̄ = ⌈16·(3/2)·log(n/δ)⌉, for :class:`Recursive`; its guarantee is for ε = 1/2 whatever ``eps``.
+    """Return q̄ = ⌈16·(3/2)·log(n/δ)⌉, for :class:`Recursive`; its guarantee is for ε = 1/2 (``eps`` at least).
 
     The estimator's factor 3/2 (it must overestimate) and its log Σ τ̃ ≤ log n are both in the number.
 
@@ -121,6 +121,8 @@ def recursive_oversampling(eps: float, delta: float, n: int) -> int:
     222
     """
     _check(eps, delta, n)
+    if eps < 0.5:
+        raise ValueError(f"the theorem of recursive sampling is for eps = 1/2 and above; it is {eps}")
     return math.ceil(24 * math.log(n / delta))
 
 
@@ -141,14 +143,14 @@ def online_oracle_oversampling(eps: float, delta: float, n: int) -> int:
     return math.ceil(16 / 3 * math.log(2 * n / delta) / eps**2)
 
 
-def bless_oversampling(eps: float, delta: float, n: int) -> int:
-    """Return q₂ = ⌈24·((2t + 1)/t)²·(1 + t)·log(12·H·n/δ)⌉, t = ``eps``, H = ⌈log₂ n⌉, for BLESS at step 2.
+def bless_oversampling(eps: float, delta: float, n: int, step: float = 2.0) -> int:
+    """Return q₂ = ⌈12·q·((2t + 1)/t)²·(1 + t)·log(12·H·n/δ)⌉, t = ``eps``, q = ``step``, H = ⌈log_q n⌉, for BLESS.
 
-    With probability 1 − δ, at every ridge on the way, τ/(1 + t) ≤ τ̃ ≤ (1 + t)·τ for all rows.
+    With probability 1 − δ, at every ridge on the way, τ/(1 + t) ≤ τ̃ ≤ (1 + min(t, 1))·τ for all rows.
 
     References
     ----------
-    Carratino's thesis, theorem 14; FALKON spec 4.4.
+    Carratino's thesis, theorem 14; FALKON spec 4.4 (H for a ridge of at least κ²).
 
     Examples
     --------
@@ -157,5 +159,5 @@ def bless_oversampling(eps: float, delta: float, n: int) -> int:
     8063
     """
     _check(eps, delta, n)
-    levels = max(1, math.ceil(math.log2(n)))
-    return math.ceil(24 * ((2 * eps + 1) / eps) ** 2 * (1 + eps) * math.log(12 * levels * n / delta))
+    levels = max(1, math.ceil(math.log(n) / math.log(step)))
+    return math.ceil(12 * step * ((2 * eps + 1) / eps) ** 2 * (1 + eps) * math.log(12 * levels * n / delta))

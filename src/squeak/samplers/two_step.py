@@ -34,7 +34,8 @@ class TwoStep(BatchSampler):
     kernel, ridge, oversampling, copies, eps, delta, n, source, random_state
         As in :class:`Squeak`.
     first_atoms : int, optional
-        Rows in the first set; ⌈Tr K/ridge⌉ by default, at most 5,000.
+        Rows in the first set; ⌈Tr K/ridge⌉ by default, at most 5,000, and ⌈Tr K/ridge·4·log(8n/δ)/ε²⌉ in the
+        papers' form.
     original : bool
         Score with Alaoui and Mahoney's own estimator, [K̄(K̄ + ridge·I)⁻¹]_ii with K̄ the regularised Nyström
         matrix: for comparison; it underestimates where the first set is small.
@@ -91,14 +92,20 @@ class TwoStep(BatchSampler):
         first = self._first(X, plan, generator_at(seed, SAMPLE, 0))
         score = _original_scores if self.original else _improved_scores
         scores = score(X, first, plan)
-        return [first, keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1))], 1.0
+        return [
+            first,
+            keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1)),
+        ], 2.0 if self.original else 1.0
 
     def _first(self, X: Rows, plan: Plan, rng: np.random.Generator) -> Choice:
         n, diag = n_rows(X), diagonal(plan.kernel, X)
-        if self.first_atoms is None:
-            size = min(n, LARGEST_FIRST, math.ceil(diag.sum() / plan.ridge))
+        asked = math.ceil(diag.sum() / plan.ridge)
+        if self.first_atoms is not None:
+            size = min(n, check_max_atoms(self.first_atoms, "first_atoms"))
+        elif plan.eps and self.delta is not None:  # the theorem's number, for ε and δ/2
+            size = min(n, math.ceil(asked * 4 * math.log(8 * n / self.delta) / plan.eps**2))
         else:
-            size = min(n, check_max_atoms(self.first_atoms))
+            size = min(n, LARGEST_FIRST, asked)
         if diag.max() == diag.min():
             rows = rng.choice(n, size, replace=False)
             return Choice(rows, np.full(size, size / n), np.ones(size, dtype=np.int64), 1, plan.ridge, None)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from squeak.core.dictionary import Dictionary
@@ -102,7 +101,7 @@ class Uniform(Sampler):
             return self._fit_with_replacement(X)
         if isinstance(X, RowSource):
             return self._fit_source(X)
-        return self._start(X, None)
+        return self._start(X)
 
     def _fit_with_replacement(self, X: Any) -> Uniform:
         draws = MultinomialNystrom(
@@ -113,38 +112,34 @@ class Uniform(Sampler):
         return self
 
     def _fit_source(self, source: RowSource) -> Uniform:
-        fresh = clone(self)
+        reservoir: _Reservoir | None = None
         for block in source.blocks():
-            if hasattr(fresh, "_reservoir"):
-                fresh._reservoir = fresh._reservoir.add(block.X)
-            else:
-                fresh._start(block.X, source.preprocessing)
-        self._reservoir = fresh._reservoir
-        return self
+            if reservoir is None:
+                reservoir = self._begin(block.X, source.preprocessing)
+            reservoir = reservoir.add(check_rows(block.X, reservoir.kernel, width=width_of(reservoir.head)))
+        assert reservoir is not None  # a source gives rows or raises
+        return self._keep(reservoir)
 
-    def _start(self, X: Any, preprocessing: Preprocessing | None) -> Uniform:
-        kernel = own_kernel(self.kernel)
-        limit = check_max_atoms(self.max_atoms)
-        block = check_rows(X, kernel)
-        kernel = resolve(kernel, block)
-        ridge = ridge_or_default(self.ridge, kernel, block)
-        none, no_rows = np.zeros(0, dtype=np.int64), copy_rows(take(block, slice(0, 0)))
-        seed = draw_seed(self.random_state)
-        start = _Reservoir(
-            kernel,
-            ridge,
-            seed,
-            limit,
-            no_rows,
-            none,
-            np.zeros(0),
-            0,
-            copy_rows(take(block, slice(0, 1))),
-            preprocessing,
-        )
-        self._reservoir = start.add(block)
+    def _start(self, X: Any) -> Uniform:
+        block = check_rows(X, own_kernel(self.kernel))
+        return self._keep(self._begin(block, None).add(block))
+
+    def _keep(self, reservoir: _Reservoir) -> Uniform:
+        self._reservoir = reservoir
         self.__dict__.pop("_dictionary", None)
         return self
+
+    def _begin(self, block: Rows, preprocessing: Preprocessing | None) -> _Reservoir:
+        """Return the empty reservoir of a stream that begins with a block."""
+        kernel = own_kernel(self.kernel)
+        limit = check_max_atoms(self.max_atoms)
+        block = check_rows(block, kernel)
+        kernel = resolve(kernel, block)
+        ridge = ridge_or_default(self.ridge, kernel, block)
+        nobody, no_rows = np.zeros(0, dtype=np.int64), copy_rows(take(block, slice(0, 0)))
+        head = copy_rows(take(block, slice(0, 1)))
+        seed = draw_seed(self.random_state)
+        return _Reservoir(kernel, ridge, seed, limit, no_rows, nobody, np.zeros(0), 0, head, preprocessing)
 
     @available_if(lambda self: not self.replacement)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Uniform:
@@ -156,8 +151,7 @@ class Uniform(Sampler):
             X = so_far.preprocessing.encode(X)
         block = check_rows(X, so_far.kernel, width=width_of(so_far.rows), first_row=so_far.n_seen)
         check_same_kind(so_far.head, block)
-        self._reservoir = so_far.add(block)
-        return self
+        return self._keep(so_far.add(block))
 
     @property
     def dictionary_(self) -> Dictionary:

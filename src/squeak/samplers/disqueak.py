@@ -22,6 +22,7 @@ from squeak.samplers.theory import squeak_oversampling
 from squeak.samplers.tree import Tree
 from squeak.samplers.tree_run import (
     ArrayPart,
+    DelayedPart,
     Keep,
     LoadedPart,
     NodeFacts,
@@ -213,6 +214,11 @@ class Disqueak(ScoreSampler):
             if self.n_leaves not in (None, len(X)):
                 raise ValueError(f"there are {len(X)} parts, so n_leaves is {len(X)}; it is {self.n_leaves}")
             return [LoadedPart(number, part) for number, part in enumerate(X)], None
+        if hasattr(X, "__dask_graph__"):
+            chunks = delayed_parts(X)
+            if self.n_leaves not in (None, len(chunks)):
+                raise ValueError(f"the collection has {len(chunks)} parts; rechunk it for n_leaves={self.n_leaves}")
+            return [DelayedPart(number, chunk) for number, chunk in enumerate(chunks)], None
         rows = check_rows(X, own_kernel(self.kernel))
         n = n_rows(rows)
         count = self._leaves_asked_for(int(np.clip(n // LEAF_ROWS, 1, LARGEST_TREE)), n)
@@ -263,3 +269,16 @@ class Disqueak(ScoreSampler):
     def dictionary_(self) -> Dictionary:
         """The dictionary of all rows given to fit."""
         return self._dictionary if hasattr(self, "_dictionary") else super().dictionary_
+
+
+def delayed_parts(X: Any) -> list[Any]:
+    """Return the chunks of rows of a dask array, or the partitions of a dask dataframe, as delayed objects."""
+    if hasattr(X, "numblocks"):
+        if X.ndim != 2 or X.numblocks[1] != 1:
+            raise ValueError(
+                "a dask array must have two dimensions and all columns in one chunk: X.rechunk({1: -1})"
+            )
+        return [chunk for line in X.to_delayed().tolist() for chunk in line]
+    if hasattr(X, "npartitions") and hasattr(X, "to_delayed"):
+        return list(X.to_delayed())
+    raise TypeError(f"rows cannot be read from a {type(X).__name__}: pass a dask array or dataframe")

@@ -1,10 +1,12 @@
-"""One run up a merge tree: leaves and merges as pure functions, on threads, with retries and kept subtrees."""
+"""One run up a merge tree: leaves and merges as pure functions, on threads or on a Dask cluster."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -17,7 +19,7 @@ from sklearn.base import clone
 from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import check_ridge
-from squeak.core.rows import join, n_rows, take, width_of
+from squeak.core.rows import copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import NODE, generator_at
 from squeak.core.sources import Preprocessing, RowSource, block_rows
 from squeak.core.types import Rows
@@ -44,6 +46,9 @@ class Part(Protocol):
     def fingerprint(self) -> str:
         """Return a text that is the same for the same part; empty where that cannot be known."""
 
+    def alone(self) -> Part:
+        """Return the part with nothing but its own rows, for the way to another process."""
+
 
 @dataclass(frozen=True)
 class ArrayPart:
@@ -52,17 +57,24 @@ class ArrayPart:
     rows: Rows
     first: int
     stop: int
+    offset: int = 0
+    """The number of the first of ``rows`` among all rows."""
 
     @property
     def name(self) -> str:
         """Words for the part, for messages."""
         return f"rows {self.first:,} to {self.stop - 1:,}"
 
+    def alone(self) -> ArrayPart:
+        """Return the part with nothing but its own rows."""
+        mine = copy_rows(take(self.rows, slice(self.first - self.offset, self.stop - self.offset)))
+        return ArrayPart(mine, self.first, self.stop, self.first)
+
     def blocks(self) -> Iterator[Rows]:
         """Yield the rows, block by block."""
         size = block_rows(self.rows.shape[1]) if isinstance(self.rows, np.ndarray) else 65_536
-        for start in range(self.first, self.stop, size):
-            yield take(self.rows, slice(start, min(start + size, self.stop)))
+        for start in range(self.first - self.offset, self.stop - self.offset, size):
+            yield take(self.rows, slice(start, min(start + size, self.stop - self.offset)))
 
     def fingerprint(self) -> str:
         """Return the part's place; the first row of all is known to the run."""
@@ -90,6 +102,10 @@ class SourcePart:
         """Return the source's fingerprint and the part's place in it."""
         return f"{self.source.fingerprint}-{self.first}-{self.stop}"
 
+    def alone(self) -> SourcePart:
+        """Return the part: files are opened where they are read."""
+        return self
+
 
 @dataclass(frozen=True)
 class LoadedPart:
@@ -114,6 +130,36 @@ class LoadedPart:
     def fingerprint(self) -> str:
         """Return the part's number: what a function will return cannot be known."""
         return str(self.number)
+
+    def alone(self) -> LoadedPart:
+        """Return the part: the function goes along."""
+        return self
+
+
+@dataclass(frozen=True)
+class DelayedPart:
+    """A chunk of rows of a dask array, or a partition of a dask dataframe, computed where it is read."""
+
+    number: int
+    delayed: Any
+
+    @property
+    def name(self) -> str:
+        """Words for the part, for messages."""
+        return f"dask part {self.number}"
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield the rows, block by block."""
+        rows = self.delayed.compute(scheduler="synchronous")
+        yield rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+
+    def fingerprint(self) -> str:
+        """Return the name that dask gives to the part, the same for the same computation."""
+        return str(self.delayed.key)
+
+    def alone(self) -> DelayedPart:
+        """Return the part: its graph goes along."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -288,7 +334,7 @@ class Keep:
 
 
 class TreeRun:
-    """Runs a tree on the threads of this process; what is finished is kept, whatever happens to the rest."""
+    """Runs a tree, on a Dask cluster where a client is active, else on threads; what is finished is kept."""
 
     def __init__(
         self,
@@ -338,20 +384,24 @@ class TreeRun:
 
     def _take(self, node: int, d: Dictionary, seconds: float) -> None:
         self._rows.update((int(name), rows) for name, rows in d.sources)
-        self._facts[node] = NodeFacts(
-            node, d.n_seen, len(d), d.effective_dimension(), d.ridge, seconds, bytes_of(d)
-        )
+        self._facts[node] = facts_of(node, d, seconds)
 
     def _compute(self, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
+        client = active_client()
+        if client is None:
+            self._on_threads(done, due, bar)
+        else:
+            self._on_cluster(client, done, due, bar)
+
+    def _on_threads(self, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
         parent = {child: node for node in due for child in self.tree.children(node)}
-        with (
-            engine.single_blas(),
-            ThreadPoolExecutor(engine.thread_count(), thread_name_prefix="squeak-tree") as pool,
-        ):
+        threads = engine.thread_count()
+        with engine.single_blas(), ThreadPoolExecutor(threads, thread_name_prefix="squeak-tree") as pool:
             running: dict[Future[tuple[Dictionary, float]], int] = {}
 
             def submit(node: int) -> None:
-                running[pool.submit(self._node, node, [done[child] for child in self.tree.children(node)])] = node
+                children = [done[child] for child in self.tree.children(node)]
+                running[pool.submit(run_node, *self._task(node), children)] = node
 
             try:
                 for node in sorted(due):
@@ -385,15 +435,104 @@ class TreeRun:
             if not future.cancelled() and future.exception() is None:
                 self.keep.save(node, future.result()[0])
 
-    def _node(self, node: int, children: list[Dictionary]) -> tuple[Dictionary, float]:
-        start = time.perf_counter()
-        seed = node_seed(self.keep.seed, node)
-        with engine.serial():
-            if node < self.tree.n_leaves:
-                found = run_leaf(self.parts[node], node, self.leaf, self.plan, seed, self.retries)
-            else:
-                found = run_merge(children, self.plan, seed)
-        return found, time.perf_counter() - start
+    def _on_cluster(self, client: Any, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
+        """Run on a Dask cluster: dictionaries travel from worker to worker, only facts and the root come here.
+
+        A worker that dies takes its tasks with it; Dask runs them again elsewhere, and a node is a function
+        of its place, so they give the same bits.
+        """
+        from distributed import as_completed
+
+        run = f"{self.keep.seed:x}"[:8]
+        futures: dict[int, Any] = {}
+        facts: dict[Any, int] = {}
+        for node in sorted(due):
+            children = [futures.get(child, done.get(child)) for child in self.tree.children(node)]
+            kind = "leaf" if node < self.tree.n_leaves else "merge"
+            key = f"squeak-{kind}-{run}-{node}"
+            part, *rest = self._task(node)
+            alone = None if part is None else part.alone()
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Sending large graph")
+                futures[node] = client.submit(run_node_there, alone, *rest, children, key=key, pure=False)
+            facts[client.submit(describe, futures[node], node, key=f"squeak-facts-{run}-{node}", pure=False)] = node
+        try:
+            for described in as_completed(list(facts)):  # type: ignore[no-untyped-call]
+                node = facts[described]
+                found, sources = described.result()
+                self._rows.update((int(name), rows) for name, rows in sources)
+                self._facts[node] = found
+                if self.keep.folder is not None:
+                    self.keep.save(node, futures[node].result()[0])
+                bar.update(1)
+            done[self.tree.root] = futures[self.tree.root].result()[0]
+        except BaseException:
+            self._save_what_is_there(futures)
+            client.cancel([*futures.values(), *facts])
+            raise
+
+    def _save_what_is_there(self, futures: dict[int, Any]) -> None:
+        if self.keep.folder is None:
+            return
+        for node, future in futures.items():
+            if future.status == "finished" and self.keep.load(node, self.plan.kernel) is None:
+                self.keep.save(node, future.result()[0])
+
+    def _task(self, node: int) -> tuple[Part | None, int, StreamSampler | None, Plan, int, int]:
+        """Return the arguments of a node's function, but for its children."""
+        part = self.parts[node] if node < self.tree.n_leaves else None
+        return part, node, self.leaf, self.plan, node_seed(self.keep.seed, node), self.retries
+
+
+def active_client() -> Any:
+    """Return the Dask client that is active in this process, if there is one; dask is never imported for it."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+def run_node(
+    part: Part | None,
+    node: int,
+    leaf: StreamSampler | None,
+    plan: Plan,
+    seed: int,
+    retries: int,
+    children: list[Dictionary],
+) -> tuple[Dictionary, float]:
+    """Return a node's dictionary and the seconds it took: a leaf where there is a part, else a merge."""
+    start = time.perf_counter()
+    with engine.serial():
+        found = run_merge(children, plan, seed) if part is None else run_leaf(part, node, leaf, plan, seed, retries)
+    return found, time.perf_counter() - start
+
+
+def run_node_there(
+    part: Part | None,
+    node: int,
+    leaf: StreamSampler | None,
+    plan: Plan,
+    seed: int,
+    retries: int,
+    children: list[Any],
+) -> tuple[Dictionary, float]:
+    """Return the same on a worker, where children come as the results of their own nodes."""
+    found = [child[0] if isinstance(child, tuple) else child for child in children]
+    return run_node(part, node, leaf, plan, seed, retries, found)
+
+
+def describe(result: tuple[Dictionary, float], node: int) -> tuple[NodeFacts, tuple[tuple[str, int], ...]]:
+    """Return a node's facts and the names and sizes of its leaves."""
+    return facts_of(node, *result), result[0].sources
+
+
+def facts_of(node: int, d: Dictionary, seconds: float) -> NodeFacts:
+    """Return what is recorded of a node."""
+    return NodeFacts(node, d.n_seen, len(d), d.effective_dimension(), d.ridge, seconds, bytes_of(d))
 
 
 def numbered_through(d: Dictionary, rows: list[int], label: str, preprocessing: Preprocessing | None) -> Dictionary:

@@ -1,0 +1,170 @@
+"""DISQUEAK on a real Dask cluster on loopback: processes with nannies, killed by their id while they work.
+
+The result must have the bits of a run on threads, whatever happens to the workers.
+"""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import squeak
+from squeak import Disqueak
+from squeak.kernels import RBF
+from squeak.samplers.tree_run import PartError
+
+distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # a killed worker makes its peers complain
+    pytest.mark.xdist_group("cluster"),
+]
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(0).standard_normal((24_000, 3))
+
+
+def learn(**changes):
+    return Disqueak(**{"kernel": RBF(1.0), "ridge": 2.0, "n_leaves": 12, "random_state": 0, **changes})
+
+
+@pytest.fixture(scope="module")
+def expected(X):
+    return learn().fit(X).dictionary_
+
+
+@pytest.fixture(scope="module")
+def client(expected):
+    """Return a client of two worker processes with nannies, on loopback; ``expected`` was computed without it."""
+    settings = {"distributed.scheduler.allowed-failures": 100, "distributed.comm.timeouts.connect": "20s"}
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_gives_the_bits_of_one_thread(X, expected, client):
+    s = learn().fit(X)
+    assert s.dictionary_ == expected
+    assert len(s.nodes_) == 23
+    assert [node.rows for node in s.nodes_[:12]] == [2_000] * 12
+    assert all(node.bytes > 0 and node.seconds > 0 for node in s.nodes_)
+
+
+def test_dask_collections_are_parts(X, expected, client):
+    import dask.array as da
+    import dask.dataframe as dd
+
+    assert learn(n_leaves=None).fit(da.from_array(X, chunks=(2_000, 3))).dictionary_ == expected
+    frame = dd.from_pandas(pd.DataFrame(X), npartitions=12)
+    found = learn(n_leaves=None).fit(frame).dictionary_
+    assert found.n_seen == 24_000
+    assert np.array_equal(found.atoms, X[found.indices])
+    with pytest.raises(ValueError, match="all columns in one chunk"):
+        learn().fit(da.from_array(X, chunks=(2_000, 2)))
+    with pytest.raises(ValueError, match="rechunk it"):
+        learn(n_leaves=5).fit(da.from_array(X, chunks=(2_000, 3)))
+
+
+def test_files_are_read_where_the_workers_are(X, client, tmp_path):
+    for number, part in enumerate(np.array_split(X, 4)):
+        pd.DataFrame(part, columns=list("abc")).to_parquet(tmp_path / f"{number}.parquet", row_group_size=3_000)
+    source = squeak.rows(tmp_path, scale="standard")
+    there = learn(n_leaves=4).fit(source).dictionary_
+    assert there.n_seen == 24_000
+    rows, _ = source.collect()
+    assert np.array_equal(there.atoms, rows[there.indices])
+
+
+def worker_pids(client):
+    return list(client.run(os.getpid).values())
+
+
+def run_and_kill(X, client, seed):
+    """Run while a worker is killed at a random moment; return the dictionary and whether the kill hit the run."""
+    rng = np.random.default_rng(seed)
+    client.wait_for_workers(2, timeout=60)
+    targets = worker_pids(client)
+    done = threading.Event()
+    hit = []
+
+    def killer():
+        if not done.wait(rng.uniform(0.05, 1.5)):
+            hit.append(True)
+            os.kill(int(rng.choice(targets)), signal.SIGKILL)
+
+    thread = threading.Thread(target=killer)
+    thread.start()
+    try:
+        found = learn().fit(X).dictionary_
+    finally:
+        done.set()
+        thread.join()
+    return found, bool(hit)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_killed_worker_changes_no_bit(seed, X, expected, client):
+    found, _ = run_and_kill(X, client, seed)
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_twenty_killed_workers_change_no_bit(X, expected, client):
+    hits = 0
+    for seed in range(100, 160):
+        found, hit = run_and_kill(X, client, seed)
+        assert found == expected
+        hits += hit
+        if hits == 20:
+            break
+    assert hits == 20
+
+
+def test_a_part_that_fails_is_named_and_finished_ones_are_kept(X, client, tmp_path):
+    parts = np.array_split(X, 6)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def loader(number, fails):
+        def load():
+            seen = len(list(marks.glob(f"{number}-*")))
+            (marks / f"{number}-{seen}").touch()
+            if seen < fails:
+                time.sleep(1.0 if fails > 2 else 0.0)  # others end in the meantime
+                raise OSError("the disk blinked")
+            return parts[number]
+
+        return load
+
+    flaky = [loader(number, 2 if number == 3 else 0) for number in range(6)]
+    calm = learn(n_leaves=None, retries=0).fit([loader(number, 0) for number in range(6)]).dictionary_
+    for path in marks.iterdir():
+        path.unlink()
+    assert learn(n_leaves=None, retries=2).fit(flaky).dictionary_ == calm
+    for path in marks.iterdir():
+        path.unlink()
+    broken = [loader(number, 1_000 if number == 3 else 0) for number in range(6)]
+    with pytest.raises(PartError, match="part 3: the disk blinked"):
+        learn(n_leaves=None, retries=1).fit(broken, checkpoint=tmp_path / "run")
+    kept = {path.name for path in (tmp_path / "run").glob("node-*.sqk")}
+    assert kept
+    assert "node-3.sqk" not in kept
+    for path in marks.iterdir():
+        path.unlink()
+    again = learn(n_leaves=None, retries=1).fit(
+        [loader(number, 0) for number in range(6)], checkpoint=tmp_path / "run"
+    )
+    assert again.dictionary_ == calm
+    read_again = {int(path.name.split("-")[0]) for path in marks.iterdir()} - {0}  # part 0 is looked at beforehand
+    assert read_again.isdisjoint({int(name[5:-4]) for name in kept if int(name[5:-4]) < 6})

@@ -351,3 +351,29 @@ def test_compare_prints_a_table_and_draws_it(folder, tmp_path, monkeypatch, caps
     assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
     code, printed = run_here(monkeypatch, capsys, "compare", *arguments[:1], "--oversampling", "many")
     assert code == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_workers_learn_parts_and_give_the_bits_of_one_process(folder, tmp_path):
+    pytest.importorskip("distributed")
+    options = ["--drop", "to", "--max-atoms", 60, "--leaves", 4, "--workers", 2, "--out", tmp_path / "d.sqk"]
+    done = command("dictionary", folder / "a.parquet", *options, "--checkpoint", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert "12,000 rows read once" in done.stdout
+    source = squeak.rows(folder / "a.parquet", drop=["to"], scale="standard")
+    here = squeak.Disqueak(kernel=RBF("median"), max_atoms=60, n_leaves=4, random_state=0, oversampling=10.0)
+    assert squeak.load(tmp_path / "d.sqk") == here.fit(source).dictionary_
+    assert len(list((tmp_path / "run").glob("node-*.sqk"))) == 7
+
+
+def test_a_dead_scheduler_is_named(folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("distributed")
+    monkeypatch.setitem(__import__("dask").config.config["distributed"]["comm"]["timeouts"], "connect", "1s")
+    arguments = ["dictionary", folder / "a.parquet", "--drop", "to", "--out", tmp_path / "d.sqk", "-q"]
+    code, printed = run_here(monkeypatch, capsys, *arguments, "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 1
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in printed.err.splitlines()[-1]
+    code, printed = run_here(monkeypatch, capsys, *arguments, "--workers", 2, "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 2
+    code, printed = run_here(monkeypatch, capsys, *arguments, "--leaves", 2)
+    assert code == 2

@@ -5,11 +5,14 @@ Exit codes: 0 done, 1 the data or a file is not as it should be, 2 the command l
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 import os
 import re
 import signal
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -94,6 +97,7 @@ def one_character(value: str | None) -> str | None:
     return value
 
 
+TlsFile = Annotated[Path | None, typer.Option(help="For a scheduler that asks for TLS.", show_default=False)]
 Seed = Annotated[int, typer.Option(min=0, help="The random state.")]
 MaxAtoms = Annotated[
     int | None,
@@ -171,14 +175,32 @@ def dictionary(
     source: Annotated[
         str | None, typer.Option(help="A name for this part of the data, for merging.", show_default=False)
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Learn parts in so many processes and merge them (DISQUEAK).", show_default=False),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="The address of a Dask scheduler, to do so on its cluster.", show_default=False),
+    ] = None,
+    leaves: Annotated[
+        int | None, typer.Option(min=1, help="Parts, where workers or a scheduler are used.", show_default=False)
+    ] = None,
+    tls_ca: TlsFile = None,
+    tls_cert: TlsFile = None,
+    tls_key: TlsFile = None,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
-    """Learn a dictionary of the rows of DATA in one pass and write it to a file."""
+    """Learn a dictionary of the rows of DATA in one pass and write it to a file.
+
+    With --workers or --scheduler each part (row group or file) is learned apart, and the dictionaries are
+    merged up a tree; --checkpoint then names a folder.
+    """
     import squeak as sq
 
     _check_out(out, [checkpoint, like], data)
-    if checkpoint is not None:
+    if checkpoint is not None and workers is None and scheduler is None:
         _check_out(checkpoint, [like], data)
     model = None if like is None else sq.Dictionary.load(like)
     if model is not None:
@@ -196,7 +218,17 @@ def dictionary(
         "random_state": seed,
         "verbose": 0 if quiet else 1,
     }
-    learner = sq.Kors(**params) if sampler is SamplerName.kors else sq.Squeak(**params, max_atoms=max_atoms)
+    apart = workers is not None or scheduler is not None
+    if workers is not None and scheduler is not None:
+        raise typer.BadParameter("--workers starts processes here, --scheduler uses a cluster: give one of them")
+    if leaves is not None and not apart:
+        raise typer.BadParameter("--leaves is for --workers or --scheduler")
+    learner: Any
+    if apart:
+        leaf = sq.Kors() if sampler is SamplerName.kors else sq.Squeak()
+        learner = sq.Disqueak(**params, max_atoms=max_atoms, n_leaves=leaves, leaf=leaf)
+    else:
+        learner = sq.Kors(**params) if sampler is SamplerName.kors else sq.Squeak(**params, max_atoms=max_atoms)
     known = None if model is None else model.preprocessing
     choices: dict[str, Any] = {"preprocessing": known}
     if known is None:
@@ -223,7 +255,12 @@ def dictionary(
     if checkpoint is not None and checkpoint.exists() and not quiet:
         typer.echo(f"{checkpoint} is there: going on from it if its run had not ended", err=True)
     try:
-        learner.fit(origin, checkpoint=checkpoint, every=every)
+        if apart:
+            tls = {"ca": tls_ca, "cert": tls_cert, "key": tls_key}
+            with _cluster(workers, scheduler, tls):
+                learner.fit(origin, checkpoint=checkpoint)
+        else:
+            learner.fit(origin, checkpoint=checkpoint, every=every)
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
             _stop(f"interrupted; the same command goes on from {checkpoint}", 130)
@@ -365,6 +402,38 @@ def demo(
     from squeak.demo import run
 
     run(out)
+
+
+@contextlib.contextmanager
+def _cluster(workers: int | None, scheduler: str | None, tls: dict[str, Path | None]) -> Iterator[None]:
+    """Have a Dask client active: of processes of our own, or of the cluster at an address."""
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError:
+        raise ImportError("--workers and --scheduler need dask: pip install 'squeak-learn[dask]'") from None
+    if scheduler is not None:
+        files = {name: str(path) for name, path in tls.items() if path is not None}
+        security = None
+        if files:
+            names = {"ca": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
+            security = distributed.Security(
+                require_encryption=True, **{names[name]: path for name, path in files.items()}
+            )
+        try:
+            client = distributed.Client(scheduler, timeout="10s", security=security)
+        except (OSError, ValueError, TimeoutError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise OSError(f"no Dask scheduler answers at {scheduler}: {reason}") from None
+        with client:
+            yield
+        return
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -6,6 +6,7 @@ The result must have the bits of a run on threads, whatever happens to the worke
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pandas as pd

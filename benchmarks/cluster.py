@@ -24,7 +24,7 @@ def learner(**changes: Any) -> Any:
     from squeak import Disqueak
     from squeak.kernels import RBF
 
-    return Disqueak(**{"kernel": RBF(5.0), "ridge": 200.0, "n_leaves": LEAVES, "random_state": 0, **changes})
+    return Disqueak(**{"kernel": RBF(5.0), "max_atoms": 500, "n_leaves": LEAVES, "random_state": 0, **changes})
 
 
 def leaves_alone(path: str, rows: int, which: list[int], begin: Any, done: Any) -> None:
@@ -39,7 +39,7 @@ def leaves_alone(path: str, rows: int, which: list[int], begin: Any, done: Any) 
     start = time.perf_counter()
     with engine.serial():
         for leaf in which:
-            sampler = Squeak(kernel=RBF(5.0), ridge=200.0, random_state=leaf)
+            sampler = Squeak(kernel=RBF(5.0), max_atoms=500, random_state=leaf)
             sampler.fit(X[cuts[leaf] : cuts[leaf + 1]])
     done.put(time.perf_counter() - start)
 
@@ -139,9 +139,7 @@ def run() -> None:
         memory = {}
         for rows in (1_000_000, 10_000_000):
             np.save(part, X[:rows])
-            memory[rows] = on_workers(
-                squeak.rows(part), 2, n_leaves=None if rows < 10_000_000 else 64, max_atoms=500
-            )
+            memory[rows] = on_workers(squeak.rows(part), 2, n_leaves=None)
             print(
                 f"  {rows:,} rows: {memory[rows]['seconds']:.1f} s, a worker's peak {memory[rows]['peak_mb']:.0f} MB",
                 flush=True,

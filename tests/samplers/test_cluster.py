@@ -28,11 +28,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def X():
-    return np.random.default_rng(0).standard_normal((24_000, 3))
+    return np.random.default_rng(0).standard_normal((12_000, 3))
 
 
 def learn(**changes):
-    return Disqueak(**{"kernel": RBF(1.0), "ridge": 2.0, "n_leaves": 12, "random_state": 0, **changes})
+    return Disqueak(**{"kernel": RBF(1.0), "ridge": 5.0, "n_leaves": 12, "random_state": 0, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_cluster_gives_the_bits_of_one_thread(X, expected, client):
     s = learn().fit(X)
     assert s.dictionary_ == expected
     assert len(s.nodes_) == 23
-    assert [node.rows for node in s.nodes_[:12]] == [2_000] * 12
+    assert [node.rows for node in s.nodes_[:12]] == [1_000] * 12
     assert all(node.bytes > 0 and node.seconds > 0 for node in s.nodes_)
 
 
@@ -66,15 +66,15 @@ def test_dask_collections_are_parts(X, expected, client):
     import dask.array as da
     import dask.dataframe as dd
 
-    assert learn(n_leaves=None).fit(da.from_array(X, chunks=(2_000, 3))).dictionary_ == expected
+    assert learn(n_leaves=None).fit(da.from_array(X, chunks=(1_000, 3))).dictionary_ == expected
     frame = dd.from_pandas(pd.DataFrame(X), npartitions=12)
     found = learn(n_leaves=None).fit(frame).dictionary_
-    assert found.n_seen == 24_000
+    assert found.n_seen == 12_000
     assert np.array_equal(found.atoms, X[found.indices])
     with pytest.raises(ValueError, match="all columns in one chunk"):
-        learn().fit(da.from_array(X, chunks=(2_000, 2)))
+        learn().fit(da.from_array(X, chunks=(1_000, 2)))
     with pytest.raises(ValueError, match="rechunk it"):
-        learn(n_leaves=5).fit(da.from_array(X, chunks=(2_000, 3)))
+        learn(n_leaves=5).fit(da.from_array(X, chunks=(1_000, 3)))
 
 
 def test_files_are_read_where_the_workers_are(X, client, tmp_path):
@@ -82,7 +82,7 @@ def test_files_are_read_where_the_workers_are(X, client, tmp_path):
         pd.DataFrame(part, columns=list("abc")).to_parquet(tmp_path / f"{number}.parquet", row_group_size=3_000)
     source = squeak.rows(tmp_path, scale="standard")
     there = learn(n_leaves=4).fit(source).dictionary_
-    assert there.n_seen == 24_000
+    assert there.n_seen == 12_000
     rows, _ = source.collect()
     assert np.array_equal(there.atoms, rows[there.indices])
 

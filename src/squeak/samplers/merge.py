@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from squeak.core import engine
@@ -50,6 +52,14 @@ def merge(
     >>> d.n_seen, len(d.sources)
     (3000, 3)
     """
+    return merge_and_measure(dictionaries, random_state, max_atoms, ridge)[0]
+
+
+def merge_and_measure(
+    dictionaries: Sequence[Dictionary], random_state: RandomState, max_atoms: int | None, ridge: float | None
+) -> tuple[Dictionary, float]:
+    """Return the merged dictionary and its effective dimension, which its factor gives for nothing."""
+    dictionaries = tuple(dictionaries)
     _check_mergeable(dictionaries)
     if max_atoms is not None:
         max_atoms = check_max_atoms(max_atoms)
@@ -88,7 +98,7 @@ def merge(
     if kept.size == 0:
         raise ValueError("no atom was left by the merge: raise oversampling or lower the ridge")
     indices = np.concatenate([d.indices for d in dictionaries])
-    return Dictionary(
+    merged = Dictionary(
         kernel=first.kernel,
         atoms=take(atoms, kept),
         indices=indices[kept],
@@ -103,6 +113,7 @@ def merge(
         eps=first.eps,
         preprocessing=first.preprocessing,
     )
+    return merged, left.scorer.effective_dimension()
 
 
 def _check_mergeable(dictionaries: tuple[Dictionary, ...]) -> None:

@@ -320,6 +320,12 @@ class StreamSampler(ScoreSampler):
         return self._state.n_seen if hasattr(self, "_state") else 0
 
     @property
+    def effective_dimension_(self) -> float:
+        """The effective dimension of all rows read so far, as the stream's own factor estimates it."""
+        self._needs_rows()
+        return self._state.scorer.effective_dimension()
+
+    @property
     def n_features_in_(self) -> int | None:
         """The number of columns of the rows read; None for objects."""
         self._needs_rows()

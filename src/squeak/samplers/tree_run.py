@@ -24,7 +24,7 @@ from squeak.core.seeds import NODE, generator_at
 from squeak.core.sources import Preprocessing, RowSource, block_rows
 from squeak.core.types import Rows
 from squeak.samplers.base import Plan
-from squeak.samplers.merge import merge
+from squeak.samplers.merge import merge_and_measure
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.tree import Tree
 
@@ -228,20 +228,21 @@ def _tried(part: Part, do: Callable[[], Any], retries: int) -> Any:
 
 def run_leaf(
     part: Part, number: int, sampler: StreamSampler | None, plan: Plan, seed: int, retries: int
-) -> Dictionary:
-    """Return the dictionary of a part: a function of its arguments alone."""
+) -> tuple[Dictionary, float]:
+    """Return the dictionary of a part and its effective dimension: a function of its arguments alone."""
 
-    def learn() -> Dictionary:
+    def learn() -> tuple[Dictionary, float]:
         if sampler is None:
-            return _exact(part, number, plan)
+            every = _exact(part, number, plan)
+            return every, every.effective_dimension()
         fresh: StreamSampler = clone(sampler).set_params(random_state=seed, source=str(number))
         for block in part.blocks():
             fresh.partial_fit(block)
         if fresh.n_seen_ == 0:
             raise PartError("there are no rows")
-        return fresh.dictionary_
+        return fresh.dictionary_, fresh.effective_dimension_
 
-    found: Dictionary = _tried(part, learn, retries)
+    found: tuple[Dictionary, float] = _tried(part, learn, retries)
     return found
 
 
@@ -272,10 +273,10 @@ def _ridge_due(plan: Plan, so_far: float, rows: int) -> float:
     return so_far if plan.schedule is None else max(so_far, check_ridge(plan.schedule(rows)))
 
 
-def run_merge(children: list[Dictionary], plan: Plan, seed: int) -> Dictionary:
-    """Return the merge of the children: a function of its arguments alone."""
+def run_merge(children: list[Dictionary], plan: Plan, seed: int) -> tuple[Dictionary, float]:
+    """Return the merge of the children and its effective dimension: a function of its arguments alone."""
     ridge = _ridge_due(plan, max(d.ridge for d in children), sum(d.n_seen for d in children))
-    return merge(*children, random_state=seed, max_atoms=plan.max_atoms, ridge=ridge)
+    return merge_and_measure(children, seed, plan.max_atoms, ridge)
 
 
 def bytes_of(d: Dictionary) -> int:
@@ -375,16 +376,16 @@ class TreeRun:
             node = stack.pop()
             kept = self.keep.load(node, self.plan.kernel)
             if kept is not None:
-                self._take(node, kept, 0.0)
+                self._take(kept, facts_of(node, kept, kept.effective_dimension(), 0.0))
                 done[node] = kept
             else:
                 due.add(node)
                 stack.extend(self.tree.children(node))
         return done, due
 
-    def _take(self, node: int, d: Dictionary, seconds: float) -> None:
+    def _take(self, d: Dictionary, facts: NodeFacts) -> None:
         self._rows.update((int(name), rows) for name, rows in d.sources)
-        self._facts[node] = facts_of(node, d, seconds)
+        self._facts[facts.node] = facts
 
     def _compute(self, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
         client = active_client()
@@ -397,7 +398,7 @@ class TreeRun:
         parent = {child: node for node in due for child in self.tree.children(node)}
         threads = engine.thread_count()
         with engine.single_blas(), ThreadPoolExecutor(threads, thread_name_prefix="squeak-tree") as pool:
-            running: dict[Future[tuple[Dictionary, float]], int] = {}
+            running: dict[Future[tuple[Dictionary, NodeFacts]], int] = {}
 
             def submit(node: int) -> None:
                 children = [done[child] for child in self.tree.children(node)]
@@ -411,9 +412,9 @@ class TreeRun:
                     finished, _ = wait(running, return_when=FIRST_COMPLETED)
                     for future in sorted(finished, key=lambda future: running[future]):
                         node = running.pop(future)
-                        done[node], seconds = future.result()
+                        done[node], facts = future.result()
                         self.keep.save(node, done[node])
-                        self._take(node, done[node], seconds)
+                        self._take(done[node], facts)
                         bar.update(1)
                         above = parent.get(node)
                         if above is not None and all(child in done for child in self.tree.children(above)):
@@ -426,7 +427,7 @@ class TreeRun:
                 self._save_finished(running)
                 raise
 
-    def _save_finished(self, running: dict[Future[tuple[Dictionary, float]], int]) -> None:
+    def _save_finished(self, running: dict[Future[tuple[Dictionary, NodeFacts]], int]) -> None:
         """Keep what other threads have finished while one failed."""
         if self.keep.folder is None:
             return
@@ -454,8 +455,8 @@ class TreeRun:
             alone = None if part is None else part.alone()
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Sending large graph")
-                futures[node] = client.submit(run_node_there, alone, *rest, children, key=key, pure=False)
-            facts[client.submit(describe, futures[node], node, key=f"squeak-facts-{run}-{node}", pure=False)] = node
+                futures[node] = client.submit(run_node, alone, *rest, children, key=key, pure=False)
+            facts[client.submit(describe, futures[node], key=f"squeak-facts-{run}-{node}", pure=False)] = node
         try:
             for described in as_completed(list(facts)):  # type: ignore[no-untyped-call]
                 node = facts[described]
@@ -502,37 +503,30 @@ def run_node(
     plan: Plan,
     seed: int,
     retries: int,
-    children: list[Dictionary],
-) -> tuple[Dictionary, float]:
-    """Return a node's dictionary and the seconds it took: a leaf where there is a part, else a merge."""
+    children: list[Any],
+) -> tuple[Dictionary, NodeFacts]:
+    """Return a node's dictionary and facts: a leaf where there is a part, else a merge.
+
+    On a cluster children come as the results of their own nodes.
+    """
     start = time.perf_counter()
     with engine.serial():
-        found = run_merge(children, plan, seed) if part is None else run_leaf(part, node, leaf, plan, seed, retries)
-    return found, time.perf_counter() - start
+        if part is None:
+            found = [child[0] if isinstance(child, tuple) else child for child in children]
+            d, dimension = run_merge(found, plan, seed)
+        else:
+            d, dimension = run_leaf(part, node, leaf, plan, seed, retries)
+    return d, facts_of(node, d, dimension, time.perf_counter() - start)
 
 
-def run_node_there(
-    part: Part | None,
-    node: int,
-    leaf: StreamSampler | None,
-    plan: Plan,
-    seed: int,
-    retries: int,
-    children: list[Any],
-) -> tuple[Dictionary, float]:
-    """Return the same on a worker, where children come as the results of their own nodes."""
-    found = [child[0] if isinstance(child, tuple) else child for child in children]
-    return run_node(part, node, leaf, plan, seed, retries, found)
+def describe(result: tuple[Dictionary, NodeFacts]) -> tuple[NodeFacts, tuple[tuple[str, int], ...]]:
+    """Return a node's facts and the names and sizes of its leaves: all that comes back but for the root."""
+    return result[1], result[0].sources
 
 
-def describe(result: tuple[Dictionary, float], node: int) -> tuple[NodeFacts, tuple[tuple[str, int], ...]]:
-    """Return a node's facts and the names and sizes of its leaves."""
-    return facts_of(node, *result), result[0].sources
-
-
-def facts_of(node: int, d: Dictionary, seconds: float) -> NodeFacts:
+def facts_of(node: int, d: Dictionary, dimension: float, seconds: float) -> NodeFacts:
     """Return what is recorded of a node."""
-    return NodeFacts(node, d.n_seen, len(d), d.effective_dimension(), d.ridge, seconds, bytes_of(d))
+    return NodeFacts(node, d.n_seen, len(d), dimension, d.ridge, seconds, bytes_of(d))
 
 
 def numbered_through(d: Dictionary, rows: list[int], label: str, preprocessing: Preprocessing | None) -> Dictionary:

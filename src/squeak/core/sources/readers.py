@@ -75,7 +75,7 @@ class ArrayReader(Reader):
             raise ValueError(_in(path, f"there are no rows or no columns: the shape is {self.X.shape}"))
         if target is not None and len(target) != self.X.shape[0]:
             raise ValueError(f"there are {self.X.shape[0]:,} rows and {len(target):,} targets")
-        self.target, self.path = target, path
+        self.target, self.path = target, None if path is None else path.resolve()
         self.names = range(self.X.shape[1])
         self.n_rows = int(self.X.shape[0])
         self.n_parts = -(-self.n_rows // PART)
@@ -89,6 +89,15 @@ class ArrayReader(Reader):
         except (ValueError, EOFError, TypeError) as error:
             raise ValueError(f"{path.name} is cut short or not an array of numbers: {error}") from None
         return cls(X, target, path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the rows of a file: it is opened again where they are needed."""
+        return {name: value for name, value in self.__dict__.items() if name != "X" or self.path is None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.path is not None:
+            self.X = np.load(self.path, mmap_mode="r", allow_pickle=False)
 
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
         """Yield the rows of a part from row ``start`` of it on, in pieces of ``size``."""

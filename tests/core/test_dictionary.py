@@ -75,7 +75,7 @@ def test_landmarks_without_weights_refuse_what_needs_weights(d, X):
     for use in (lambda: landmarks.leverage_scores(X), landmarks.effective_dimension, landmarks.eigenvalues):
         with pytest.raises(ValueError, match="do not estimate sums over the data"):
             use()
-    with pytest.raises(ValueError, match="only dictionaries sampled by leverage scores"):
+    with pytest.raises(ValueError, match="only dictionaries of coins by leverage scores"):
         squeak.merge(landmarks, d)
     assert "unknown" in repr(landmarks)
 
@@ -102,7 +102,7 @@ def test_merging_refuses_what_does_not_fit(d, X):
         with pytest.raises(ValueError, match=f"different {name} cannot be merged"):
             squeak.merge(d, strange)
     uniform = Uniform(kernel=RBF(1.0), max_atoms=30, random_state=0).fit(X[::-1]).dictionary_
-    with pytest.raises(ValueError, match="only dictionaries sampled by leverage scores"):
+    with pytest.raises(ValueError, match="only dictionaries of coins by leverage scores"):
         squeak.merge(d, uniform)
     with pytest.raises(ValueError, match="two dictionaries or more"):
         squeak.merge(d)

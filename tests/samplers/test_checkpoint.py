@@ -88,7 +88,7 @@ def test_sixty_kills_end_in_the_same_bits(chain, data, processes, never_killed, 
     assert child.exitcode == 0
     assert result.read_bytes() == expected
     assert len(set(rows_before)) > 2, "the kills did not fall on different moments"
-    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".run.sqk.")] == []
 
 
 def test_a_full_disk_gives_a_clear_error_and_leaves_the_last_good_checkpoint(data, processes, tmp_path):

@@ -62,6 +62,20 @@ def test_a_cluster_gives_the_bits_of_one_thread(X, expected, client):
     assert all(node.bytes > 0 and node.seconds > 0 for node in s.nodes_)
 
 
+def test_two_runs_of_the_same_seed_do_not_share_results(X, expected, client):
+    """Dask takes tasks of the same key for the same task: other data must not find the results of this."""
+    other = X[:6_000] + 1.0
+    one, two = learn(), learn()
+    threads = [threading.Thread(target=one.fit, args=(X,)), threading.Thread(target=two.fit, args=(other,))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert one.dictionary_ == expected
+    assert two.dictionary_.n_seen == 6_000
+    assert np.array_equal(two.dictionary_.atoms, other[two.dictionary_.indices])
+
+
 def test_dask_collections_are_parts(X, expected, client):
     import dask.array as da
     import dask.dataframe as dd

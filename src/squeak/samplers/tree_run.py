@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import time
 import warnings
@@ -444,7 +445,7 @@ class TreeRun:
         """
         from distributed import as_completed
 
-        run = f"{self.keep.seed:x}"[:8]
+        run = secrets.token_hex(4)  # a name that no other run has: Dask takes equal keys for equal results
         futures: dict[int, Any] = {}
         facts: dict[Any, int] = {}
         for node in sorted(due):

@@ -15,7 +15,7 @@ import pytest
 import squeak
 from squeak import Disqueak
 from squeak.kernels import RBF
-from squeak.samplers.tree_run import PartError
+from squeak.samplers.parts import PartError
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")

@@ -18,7 +18,7 @@ from squeak.leverage import accuracy, effective_dimension
 from squeak.samplers import Tree
 from squeak.samplers import squeak as squeak_room
 from squeak.samplers import tree_run as run_room
-from squeak.samplers.tree_run import PartError
+from squeak.samplers.parts import PartError
 from tests.oracles import dense_accuracy
 from tests.samplers.test_unbiased import biased
 

@@ -16,18 +16,14 @@ from squeak.core.sources import Preprocessing, RowSource
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, Schedule, ScoreSampler, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.merge import merge
+from squeak.samplers.parts import ArrayPart, DelayedPart, LoadedPart, Part, SourcePart
 from squeak.samplers.squeak import Squeak
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.theory import squeak_oversampling
 from squeak.samplers.tree import Tree
 from squeak.samplers.tree_run import (
-    ArrayPart,
-    DelayedPart,
     Keep,
-    LoadedPart,
     NodeFacts,
-    Part,
-    SourcePart,
     TreeRun,
     check_retries,
     check_start,

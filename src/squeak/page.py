@@ -173,3 +173,36 @@ def _value(value: Any) -> str:
 
 def _cell(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def prediction(found: Any, known: Any) -> str:
+    """Return what :func:`squeak.samplers.plan.plan` predicts, as text."""
+    lines = [
+        f"{found.rows:,.0f} rows × {found.dim:,}, {found.atoms:,} atoms, {found.workers:,} workers, "
+        f"{found.leaves:,} leaves",
+        f"  time               {duration(found.seconds)}   "
+        f"(leaves {duration(found.leaf_seconds)}, merges {duration(found.merge_seconds)})",
+        f"  work in all        {duration(found.work_seconds)}   "
+        f"({100 * found.efficiency:.0f}% of the workers' time)",
+        f"  memory per worker  {quantity(found.memory)}",
+        f"  moved, at most     {quantity(found.bytes_moved)}",
+        f"measured here in {known.seconds:.0f} s on one core: {known.row * 1e6:.2f} µs a row, "
+        f"{known.growth:.2f} s for each doubling of a leaf, {known.merge:.2f} s a merge",
+    ]
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for limit, unit, name in ((90.0, 1.0, "s"), (5400.0, 60.0, "min"), (172_800.0, 3600.0, "h")):
+        if seconds < limit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 86_400.0:,.3g} days" if seconds < 8.64e6 else f"{seconds / 86_400.0:,.0f} days"
+
+
+def quantity(size: float) -> str:
+    """Return a number of bytes in the unit that suits it."""
+    for limit, unit, name in ((1e6, 1e3, "kB"), (1e9, 1e6, "MB"), (1e12, 1e9, "GB")):
+        if size < limit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size / 1e12:.3g} TB"

@@ -74,3 +74,33 @@ def test_places_have_their_own_bits_and_rows_their_own_coin():
     shared = np.random.default_rng(0)
     assert draw_seed(shared) != draw_seed(shared)  # a generator gives its next seed
     assert draw_seed(np.int64(3)) == seed
+
+
+def test_freed_memory_is_kept_only_while_a_task_runs(monkeypatch):
+    from squeak.core import allocator
+
+    calls = []
+
+    class Libc:
+        def mallopt(self, name, value):
+            calls.append((name, value))
+
+        def malloc_trim(self, pad):
+            calls.append("trim")
+
+    monkeypatch.setattr(allocator, "_libc", lambda: Libc())
+    monkeypatch.setenv(allocator.ASKED_FOR, "65536")
+    with allocator.freed_memory_kept():
+        with allocator.freed_memory_kept():
+            assert calls == [(-3, allocator.MAPPED), (-1, allocator.KEPT)]
+        assert len(calls) == 2
+    assert calls[2:] == [(-3, allocator.DEFAULT_MAPPED), (-1, 65536), "trim"]
+
+
+def test_memory_is_left_alone_where_nobody_asked_for_trimming(monkeypatch):
+    from squeak.core import allocator
+
+    monkeypatch.delenv(allocator.ASKED_FOR, raising=False)
+    assert allocator._libc() is None
+    with allocator.freed_memory_kept():
+        pass

@@ -105,16 +105,26 @@ def worker_pids(client):
     return list(client.run(os.getpid).values())
 
 
-def run_and_kill(X, client, seed):
-    """Run while a worker is killed at a random moment; return the dictionary and whether the kill hit the run."""
+def run_and_kill(X, client, seed, during="leaves"):
+    """Run while a worker is killed at a random moment; return the dictionary and whether the kill hit the run.
+
+    During merges the killer waits until only merges are left to do.
+    """
     rng = np.random.default_rng(seed)
     client.wait_for_workers(2, timeout=60)
     targets = worker_pids(client)
     done = threading.Event()
     hit = []
 
+    def only_merges_are_left(dask_scheduler):
+        tasks = [task for key, task in dask_scheduler.tasks.items() if str(key).startswith("squeak-leaf")]
+        return bool(tasks) and all(task.state in ("memory", "released", "forgotten") for task in tasks)
+
     def killer():
-        if not done.wait(rng.uniform(0.05, 1.5)):
+        if during == "merges":
+            while not done.is_set() and not client.run_on_scheduler(only_merges_are_left):
+                time.sleep(0.005)
+        if not done.wait(rng.uniform(0.0, 0.05) if during == "merges" else rng.uniform(0.05, 1.5)):
             hit.append(True)
             os.kill(int(rng.choice(targets)), signal.SIGKILL)
 
@@ -128,22 +138,42 @@ def run_and_kill(X, client, seed):
     return found, bool(hit)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_killed_worker_changes_no_bit(seed, X, expected, client):
-    found, _ = run_and_kill(X, client, seed)
+@pytest.mark.parametrize("during", ["leaves", "merges"])
+def test_a_killed_worker_changes_no_bit(during, X, expected, client):
+    found, _ = run_and_kill(X, client, len(during), during)
     assert found == expected
 
 
 @pytest.mark.slow
-def test_twenty_killed_workers_change_no_bit(X, expected, client):
+@pytest.mark.parametrize("during", ["leaves", "merges"])
+def test_killed_workers_change_no_bit_in_twenty_runs(during, X, expected, client):
     hits = 0
-    for seed in range(100, 160):
-        found, hit = run_and_kill(X, client, seed)
+    for seed in range(100, 180):
+        found, hit = run_and_kill(X, client, seed, during)
         assert found == expected
         hits += hit
         if hits == 20:
             break
     assert hits == 20
+
+
+@pytest.mark.slow
+def test_a_thousand_leaves_end_with_no_lost_future(X, client):
+    s = learn(n_leaves=1_000, leaf="exact").fit(X)
+    assert len(s.nodes_) == 1_999
+    assert s.dictionary_.n_seen == 12_000
+    assert client.futures == {}  # none is left behind, cancelled or lost
+
+
+@pytest.mark.slow
+def test_four_workers_give_the_bits_of_one_thread(X, expected):
+    with (
+        distributed.LocalCluster(
+            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        assert learn().fit(X).dictionary_ == expected
 
 
 def test_a_part_that_fails_is_named_and_finished_ones_are_kept(X, client, tmp_path):

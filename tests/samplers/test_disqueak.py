@@ -121,14 +121,33 @@ def test_every_node_is_about_as_accurate_as_its_oversampling_says(leaf, tree, X)
     assert np.mean(errors) < 1.3 * np.sqrt(4 / 20)
 
 
-def test_in_the_papers_form_every_node_keeps_the_promise():
+def own_rows(d, X, cuts):
+    """Return the rows below a node and the weight that its dictionary gives to each of them."""
+    rows, weights = [], []
+    for number, (name, count) in enumerate(d.sources):
+        first = cuts[int(name)]
+        rows.append(X[first : first + count])
+        w = np.zeros(count)
+        mine = d.source_numbers == number
+        w[d.indices[mine]] = d.weights[mine]
+        weights.append(w)
+    return np.vstack(rows), np.concatenate(weights)
+
+
+@pytest.mark.parametrize("tree", ["balanced", "sequential", Tree((2, (0, 3), 1))])
+def test_in_the_papers_form_every_node_keeps_the_promise(tree, tmp_path):
     """Theory oversampling, ε = 0.5: ε̂ ≤ ε at every node, on its own rows."""
     X = np.random.default_rng(1).standard_normal((240, 1)) * 0.3
-    s = Disqueak.from_paper(0.5, 0.1, 240, kernel=KERNEL, ridge=30.0, n_leaves=4, random_state=0)
-    for tree in ("balanced", "sequential"):
-        d = s.set_params(tree=tree).fit(X).dictionary_
-        assert accuracy(d, X) <= 0.5
-        assert (d.eps, d.copies) == (0.5, s.copies)
+    s = Disqueak.from_paper(0.5, 0.1, 240, kernel=KERNEL, ridge=30.0, n_leaves=4, tree=tree, random_state=0)
+    s.fit(X, checkpoint=tmp_path / "run")
+    assert (s.dictionary_.eps, s.dictionary_.copies) == (0.5, s.copies)
+    files = sorted((tmp_path / "run").glob("node-*.sqk"))
+    assert len(files) == len(s.nodes_) > 5
+    for path in files:
+        d = squeak.load(path)
+        rows, weights = own_rows(d, X, [0, 60, 120, 180])
+        assert dense_accuracy(KERNEL(rows), weights, d.ridge) <= 0.5
+        assert dense_accuracy(KERNEL(rows), 2.0 * weights, d.ridge) > 0.5  # the measure itself can fail
 
 
 def test_effective_dimensions_add_up_as_they_should(X):
@@ -367,3 +386,9 @@ def test_a_thousand_leaves_end(X):
     s = learn(n_leaves=1_000, leaf="exact", ridge=5.0).fit(X)
     assert len(s.nodes_) == 1_999
     assert s.dictionary_.n_seen == 3_000
+
+
+def test_a_part_that_changes_from_reading_to_reading_is_refused(X):
+    rng = np.random.default_rng(0)
+    with pytest.raises(PartError, match="part 0: it gives other rows each time"):
+        learn(n_leaves=None, retries=1).fit([lambda: rng.standard_normal((50, 2)), lambda: X[:50]])

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.allocator import freed_memory_kept
 from squeak.core.types import Rows
 
 Arrays: TypeAlias = tuple[Any, ...]
@@ -78,5 +79,5 @@ def sum_parts(
 
 
 def _sum_there(part: Callable[[], Iterator[Block]], term: Callable[[Rows, Any], Arrays]) -> Arrays | None:
-    with engine.serial():
+    with engine.serial(), freed_memory_kept():
         return sum_blocks(part(), term)

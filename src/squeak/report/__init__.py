@@ -1,5 +1,6 @@
 """Figures of what was learned; needs matplotlib (the extra ``report``)."""
 
 from squeak.report.comparison import draw_comparison
+from squeak.report.tree import draw_tree
 
-__all__ = ["draw_comparison"]
+__all__ = ["draw_comparison", "draw_tree"]

@@ -10,6 +10,7 @@ from squeak.samplers.many_step import ManyStep
 from squeak.samplers.merge import merge
 from squeak.samplers.multinomial import MultinomialNystrom
 from squeak.samplers.oracle import OnlineOracle, OnlineOracleRemoval
+from squeak.samplers.plan import calibrate, plan
 from squeak.samplers.recursive import Recursive
 from squeak.samplers.rpcholesky import GreedyCholesky, RPCholesky
 from squeak.samplers.squeak import Squeak
@@ -46,12 +47,14 @@ __all__ = [
     "TwoStep",
     "Uniform",
     "bless_oversampling",
+    "calibrate",
     "compare",
     "kors_oversampling",
     "many_step_oversampling",
     "merge",
     "online_oracle_oversampling",
     "oracle_oversampling",
+    "plan",
     "recursive_oversampling",
     "squeak_oversampling",
     "two_step_oversampling",

@@ -14,15 +14,15 @@ from squeak.core.rows import check_rows, label_of, n_rows, width_of
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.sources import Preprocessing, RowSource
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, Schedule, ScoreSampler, own_kernel
+from squeak.samplers.kept_nodes import Keep
 from squeak.samplers.kors import Kors
 from squeak.samplers.merge import merge
-from squeak.samplers.parts import ArrayPart, DelayedPart, LoadedPart, Part, SourcePart
+from squeak.samplers.parts import ArrayPart, DelayedPart, LoadedPart, Part, SamePart, SourcePart
 from squeak.samplers.squeak import Squeak
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.theory import squeak_oversampling
 from squeak.samplers.tree import Tree
 from squeak.samplers.tree_run import (
-    Keep,
     NodeFacts,
     TreeRun,
     check_retries,
@@ -161,6 +161,7 @@ class Disqueak(ScoreSampler):
         head = read_part(parts[0], lambda block: check_rows(block, kernel), retries)
         plan = self._make_plan(head, kernel)
         leaf = self._leaf_sampler(plan)
+        parts[0] = SamePart(parts[0], label_of(head), kernel)
         label = label_of(head) if self.source is None else str(self.source)
         if start is not None:
             check_start(start, plan, preprocessing, label, width_of(head))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from squeak.core.rows import copy_rows, take
+from squeak.core.rows import check_rows, copy_rows, label_of, take
 from squeak.core.sources import RowSource, block_rows
 from squeak.core.types import Rows
 
@@ -144,3 +144,37 @@ class DelayedPart:
     def alone(self) -> DelayedPart:
         """Return the part: its graph goes along."""
         return self
+
+
+@dataclass(frozen=True)
+class SamePart:
+    """A part that has been looked at: when it is read again its first rows must be what they were."""
+
+    part: Part
+    label: str
+    kernel: Any
+
+    @property
+    def name(self) -> str:
+        """Words for the part, for messages."""
+        return self.part.name
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield the rows, block by block; refuse the part if it has changed."""
+        known = False
+        for block in self.part.blocks():
+            if not known and label_of(check_rows(block, self.kernel)) != self.label:
+                raise PartError(
+                    "it gives other rows each time it is read, so that a retry or a lost worker would change the "
+                    "result: use rows that stay (a file, an array, a fixed seed), or persist() a dask collection"
+                )
+            known = True
+            yield block
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the part."""
+        return self.part.fingerprint()
+
+    def alone(self) -> SamePart:
+        """Return the part with nothing but its own rows."""
+        return replace(self, part=self.part.alone())

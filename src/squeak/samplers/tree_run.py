@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import sys
 import time
@@ -11,13 +9,13 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from squeak.core import engine, storage
+from squeak.core import engine
+from squeak.core.allocator import freed_memory_kept
 from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import check_ridge
 from squeak.core.rows import join, n_rows, take, width_of
@@ -25,6 +23,7 @@ from squeak.core.seeds import NODE, generator_at
 from squeak.core.sources import Preprocessing
 from squeak.core.types import Rows
 from squeak.samplers.base import Plan
+from squeak.samplers.kept_nodes import Keep
 from squeak.samplers.merge import merge_and_measure
 from squeak.samplers.parts import Part, PartError
 from squeak.samplers.stream import StreamSampler
@@ -152,55 +151,6 @@ def bytes_of(d: Dictionary) -> int:
     """Return the bytes of a dictionary's arrays."""
     arrays, _ = d.to_parts() if not isinstance(d.atoms, list) else ({"indices": d.indices}, {})
     return int(sum(array.nbytes for array in arrays.values()))
-
-
-class Keep:
-    """The folder of a run's finished nodes, or nothing at all; the seed of the run is kept with them."""
-
-    def __init__(self, folder: Path | None, seed: int) -> None:
-        self.folder, self.seed = folder, seed
-
-    @classmethod
-    def open(cls, folder: str | os.PathLike[str] | None, description: dict[str, Any], seed: int) -> Keep:
-        """Open or make the folder; one that holds another run is refused."""
-        if folder is None:
-            return cls(None, seed)
-        path = Path(folder)
-        if path.exists() and not path.is_dir():
-            raise NotADirectoryError(f"the checkpoint of a tree is a folder; {path} is a file")
-        path.mkdir(parents=True, exist_ok=True)
-        facts = path / "run.json"
-        if facts.exists():
-            try:
-                known = json.loads(facts.read_text())
-                before, seed = dict(known["description"]), int(known["seed"])
-            except (ValueError, KeyError, TypeError) as error:
-                raise storage.StorageError(f"{facts} is damaged: {error}") from None
-            for name, value in json.loads(json.dumps(description)).items():
-                if before.get(name) != value:
-                    raise ValueError(f"{path} holds a run of other {name}: finish it, or name another folder")
-        else:
-            if any(path.iterdir()):
-                raise ValueError(f"{path} holds other files: name an empty folder, or one that does not exist")
-            with storage.replacing(facts) as stream:
-                stream.write(json.dumps({"description": description, "seed": seed}, indent=1).encode())
-        return cls(path, seed)
-
-    def _path(self, node: int) -> Path | None:
-        return None if self.folder is None else self.folder / f"node-{node}.sqk"
-
-    def load(self, node: int, kernel: Any) -> Dictionary | None:
-        """Return a node's dictionary where it was finished before."""
-        path = self._path(node)
-        if path is None or not path.exists():
-            return None
-        return Dictionary.load(path, kernel=kernel)
-
-    def save(self, node: int, d: Dictionary) -> None:
-        """Keep a node's dictionary."""
-        path = self._path(node)
-        if path is not None:
-            d.save(path)
 
 
 class TreeRun:
@@ -379,7 +329,7 @@ def run_node(
     On a cluster children come as the results of their own nodes.
     """
     start = time.perf_counter()
-    with engine.serial():
+    with engine.serial(), freed_memory_kept():
         if part is None:
             found = [child[0] if isinstance(child, tuple) else child for child in children]
             d, dimension = run_merge(found, plan, seed)

@@ -1,0 +1,82 @@
+"""The command ``squeak``: learn a dictionary from files, look at it, merge it.
+
+Exit codes: 0 done, 1 the data or a file is not as it should be, 2 the command line is not, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from squeak._version import __version__
+from squeak.cli.comparison import compare
+from squeak.cli.dictionaries import dictionary, merge, show
+from squeak.cli.errors import for_the_command, stop
+from squeak.cli.planning import plan
+
+app = typer.Typer(
+    name="squeak",
+    help="Kernel learning at scale: one pass over the rows, a small weighted dictionary of them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for function in (dictionary, show, merge, compare, plan):
+    app.command()(function)
+
+
+@app.callback(invoke_without_command=True)
+def squeak(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    """Kernel learning at scale: one pass over the rows, a small weighted dictionary of them."""
+    if version:
+        typer.echo(f"squeak {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for what it makes.")] = Path("demo"),
+) -> None:
+    """Stream a year of New York flights into a dictionary; needs the extra `demo`."""
+    from squeak.demo import run
+
+    run(out)
+
+
+def _on_terminate(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Run the command; a user's mistake gets one line and no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without our signs gets question marks, not an error
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
+    try:
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        stop("interrupted", 130)
+    except typer.Exit as leave:
+        sys.exit(leave.exit_code)
+    except Exception as error:
+        shown = getattr(error, "show", None)
+        if shown is not None:  # a mistake on the command line
+            shown()
+            sys.exit(getattr(error, "exit_code", 2))
+        if type(error).__name__ == "Abort":
+            stop("interrupted", 130)
+        if isinstance(error, ValueError | TypeError | OSError | ImportError | MemoryError):
+            text = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, OSError) and error.filename is not None:
+                text = f"{error.filename}: {error.strerror}"
+            stop(for_the_command(text), 1)
+        raise
+    sys.exit(code if isinstance(code, int) else 0)

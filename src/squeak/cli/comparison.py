@@ -1,0 +1,105 @@
+"""``squeak compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from squeak.cli.options import (
+    BadRows,
+    Categories,
+    CategoriesAs,
+    Data,
+    KernelChoice,
+    KernelName,
+    Missing,
+    MissingAs,
+    Names,
+    OnBadRows,
+    Scale,
+    ScaleBy,
+    Seed,
+    kernel_of,
+    names_of,
+    or_none,
+    positive,
+)
+
+
+def compare(
+    data: Data,
+    target: Annotated[str | None, typer.Option(help="A column to leave out of the rows.")] = None,
+    columns: Names = None,
+    drop: Names = None,
+    scale: ScaleBy = Scale.standard,
+    categories: CategoriesAs = Categories.onehot,
+    missing: MissingAs = Missing.none,
+    on_bad_rows: OnBadRows = BadRows.refuse,
+    rows: Annotated[int, typer.Option(min=2, help="Compare on so many rows, drawn from all.")] = 2_000,
+    kernel: KernelChoice = KernelName.rbf,
+    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    ridge: Annotated[
+        float | None,
+        typer.Option(callback=positive, help="1/1000 of the trace of K unless given.", show_default=False),
+    ] = None,
+    oversampling: Annotated[str, typer.Option(help="Numbers, separated by commas: one point of a curve each.")] = (
+        "4,8,16"
+    ),
+    repeats: Annotated[int, typer.Option(min=1, help="Runs with different seeds.")] = 3,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw accuracy against atoms here (png, svg or pdf).", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Run every sampler on some rows of DATA and print what each costs and how good it is."""
+    import squeak as sq
+    from squeak.kernels import Linear
+    from squeak.page import comparison
+    from squeak.samplers import Uniform
+    from squeak.samplers import compare as run
+
+    try:
+        grid = [float(value) for value in oversampling.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"--oversampling takes numbers separated by commas, not {oversampling!r}"
+        ) from None
+    for value in grid:
+        positive(value)
+    if figure is not None:
+        import matplotlib  # noqa: F401  (fails now, not after the run)
+
+        from squeak.report import draw_comparison
+
+        if figure.suffix not in (".png", ".svg", ".pdf"):
+            raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
+        if not figure.parent.is_dir():
+            raise FileNotFoundError(f"the folder {figure.parent} does not exist")
+    chosen_kernel = kernel_of(kernel, length_scale)
+    source = sq.rows(
+        data if len(data) > 1 else data[0],
+        target,
+        names_of(columns),
+        drop=names_of(drop) or (),
+        scale=or_none(scale),
+        categories=or_none(categories),
+        missing=or_none(missing),
+        on_bad_rows=on_bad_rows.value,
+    )
+    some = Uniform(Linear(), rows, ridge=1.0, random_state=seed).fit(source).dictionary_.atoms
+    table = run(
+        some,
+        chosen_kernel,
+        ridge,
+        oversampling=grid,
+        repeats=repeats,
+        random_state=seed,
+        verbose=0 if quiet else 1,
+    )
+    typer.echo(comparison(table))
+    if figure is not None:
+        draw_comparison(table, figure)
+        typer.echo(f"wrote {figure}")

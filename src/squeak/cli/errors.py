@@ -1,0 +1,41 @@
+"""Errors in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import NoReturn
+
+import typer
+
+IN_WORDS_OF_THE_COMMAND = (
+    (r"on_bad_rows='skip'", "--on-bad-rows skip"),
+    (r"missing='median'", "--missing median"),
+    (r"pass delimiter='(.)'", r"pass --delimiter '\1'"),
+    (r"pass delimiter='\\t'", r"pass --delimiter '\\t'"),
+    (r"categories='onehot' or 'codes'", "--categories onehot or codes"),
+    (r"with drop=", "with --drop"),
+    (r"pass header=False, or header=True", "pass --no-header, or --header"),
+    (r"pass na_values=\['(.*?)'\]", r"pass --na-values '\1'"),
+    (r"max_categories=(\d+)", r"--max-categories \1"),
+    (r"raise max_categories", "raise --max-categories"),
+    (r"shuffle=True", "--shuffle"),
+    (r"raise learn_rows", "raise --learn-rows"),
+    (r", or give the column's scale", ""),
+    (r", list the values that matter", ""),
+    (r"set max_atoms", "set --max-atoms"),
+)
+"""Options in our messages as Python has them, and as the command has them."""
+
+
+def for_the_command(message: str) -> str:
+    """Return a message with the options' names as the command has them."""
+    for python, words in IN_WORDS_OF_THE_COMMAND:
+        message = re.sub(python, words, message)
+    return message
+
+
+def stop(message: str, code: int) -> NoReturn:
+    """Print one line and leave."""
+    typer.echo(f"squeak: {message}", err=True)
+    sys.exit(code)

@@ -1,7 +1,7 @@
 """``squeak plan`` beside real runs: time and a worker's memory from 10⁵ to 10⁷ rows, on 1, 2 and 4 workers.
 
-Two cores, which four workers share. The calibration's numbers are kept, and the table of the docs out to 10¹² rows is
-computed from them: an extrapolation.
+Two cores, which four workers share. The calibration's numbers are kept, and the table of the docs out to 10¹² rows
+is computed from them: an extrapolation.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def run() -> None:
                     }
                 )
                 print(
-                    f"  {rows:,} rows, {workers} workers: {found.seconds:.1f} s predicted, {real['seconds']:.1f} measured; "
+                    f"  {rows:,} rows, {workers} workers: {found.seconds:.1f} s predicted, "
+                    f"{real['seconds']:.1f} measured; "
                     f"{found.memory / 1e6:.0f} and {real['peak_mb']:.0f} MB",
                     flush=True,
                 )

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -40,17 +41,24 @@ def expected(X):
     return learn().fit(X).dictionary_
 
 
-@pytest.fixture(scope="module")
-def client(expected):
-    """Return a client of two worker processes with nannies, on loopback; ``expected`` was computed without it."""
+@contextmanager
+def cluster_of(workers):
+    """Have a client of worker processes with nannies, on loopback."""
     settings = {"distributed.scheduler.allowed-failures": 100, "distributed.comm.timeouts.connect": "20s"}
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client(expected):
+    """Return a client of two workers; ``expected`` was computed without it."""
+    with cluster_of(2) as client:
         yield client
 
 
@@ -146,15 +154,21 @@ def test_a_killed_worker_changes_no_bit(during, X, expected, client):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("during", ["leaves", "merges"])
-def test_killed_workers_change_no_bit_in_twenty_runs(during, X, expected, client):
-    hits = 0
-    for seed in range(100, 180):
-        found, hit = run_and_kill(X, client, seed, during)
-        assert found == expected
-        hits += hit
-        if hits == 20:
-            break
-    assert hits == 20
+def test_killed_workers_change_no_bit_in_twenty_runs(during, X, expected):
+    """A nanny itself may fail to bring its worker back after some kills; then a new cluster takes over."""
+    hits, seed = 0, 100
+    while hits < 20 and seed < 180:
+        with cluster_of(2) as client:
+            for _ in range(5):
+                try:
+                    client.wait_for_workers(2, timeout=20)
+                except TimeoutError:
+                    break
+                seed += 1
+                found, hit = run_and_kill(X, client, seed, during)
+                assert found == expected
+                hits += hit
+    assert hits >= 20
 
 
 @pytest.mark.slow
@@ -167,12 +181,7 @@ def test_a_thousand_leaves_end_with_no_lost_future(X, client):
 
 @pytest.mark.slow
 def test_four_workers_give_the_bits_of_one_thread(X, expected):
-    with (
-        distributed.LocalCluster(
-            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
+    with cluster_of(4):
         assert learn().fit(X).dictionary_ == expected
 
 

@@ -4,20 +4,23 @@ One pass over the data (:class:`Squeak`) leaves a :class:`Dictionary` chosen by 
 problem is then solved on the dictionary.
 """
 
-from squeak import kernels, leverage, samplers
+from squeak import kernels, learners, leverage, samplers
 from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
 from squeak.core.storage import load, save
+from squeak.learners import KernelRidge
 from squeak.samplers import Disqueak, Kors, Squeak, merge
 
 __all__ = [
     "Dictionary",
     "Disqueak",
+    "KernelRidge",
     "Kors",
     "Squeak",
     "__version__",
     "kernels",
+    "learners",
     "leverage",
     "load",
     "merge",

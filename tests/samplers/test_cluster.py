@@ -176,6 +176,10 @@ def test_a_thousand_leaves_end_with_no_lost_future(X, client):
     s = learn(n_leaves=1_000, leaf="exact").fit(X)
     assert len(s.nodes_) == 1_999
     assert s.dictionary_.n_seen == 12_000
+    deadline = time.monotonic() + 20
+    while client.futures and time.monotonic() < deadline:  # released in the background
+        assert {future.status for future in client.futures.values()} <= {"finished", "pending"}
+        time.sleep(0.05)
     assert client.futures == {}  # none is left behind, cancelled or lost
 
 

@@ -43,8 +43,9 @@ class _Radial(Kernel):
         distances = pdist(dense.astype(np.float64), metric=self._metric)
         distances = distances[distances > 0]
         if distances.size == 0:
+            alike = "this is one sample" if n == 1 else f"all {n:,} are alike"
             raise ValueError(
-                "length_scale='median' needs two different rows in the first block; "
+                f"length_scale='median' needs two different rows in the first block, and {alike}; "
                 "pass more rows at first, or give a number"
             )
         params = self.get_params(deep=False)

@@ -248,9 +248,13 @@ class RowSource:
 
     def part_blocks(self, first: int, stop: int) -> Iterator[Rows]:
         """Yield the rows of parts ``first`` to ``stop`` − 1, in reading order, in blocks; what a leaf reads."""
-        size = LARGEST_BLOCK if self.reader.sparse else block_rows(len(self.feature_names))
-        for block in _cut(self._encoded(Cursor(part=first), size, stop), size):
+        for block in self.part_pairs(first, stop):
             yield block.X
+
+    def part_pairs(self, first: int, stop: int) -> Iterator[Block]:
+        """Yield the rows of parts ``first`` to ``stop`` − 1 with their targets, in blocks."""
+        size = LARGEST_BLOCK if self.reader.sparse else block_rows(len(self.feature_names))
+        yield from _cut(self._encoded(Cursor(part=first), size, stop), size)
 
     def _encoded(self, start: Cursor, size: int, stop: int | None = None) -> Iterator[_Encoded]:
         """Yield the kept rows piece by piece, with the place that each of them ends at."""

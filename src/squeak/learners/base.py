@@ -1,0 +1,201 @@
+"""What all learners on a dictionary share: how the dictionary is chosen, and how rows are checked."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from squeak.core import storage
+from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import resolve
+from squeak.core.rows import check_rows, label_of, n_rows, take, width_of
+from squeak.core.seeds import draw_seed
+from squeak.core.sources import RowSource
+from squeak.core.types import Rows
+from squeak.learners.data import ArrayTraining, SourceTraining, Training
+from squeak.samplers import BlessR, Disqueak, Squeak, Uniform
+from squeak.samplers.base import Sampler, check_max_atoms, own_kernel
+from squeak.samplers.tree_run import active_client
+
+ATOMS_FOR_ROOT = 10
+"""Without a word on the dictionary it gets 10·√n atoms, the practice of FALKON's authors, …"""
+
+MOST_ATOMS = 2000
+"""… but no more than this."""
+
+PLAIN_BELOW = 4
+"""Rows per atom below which all rows are looked at: drawing a few of them costs as much."""
+
+
+class DictionaryLearner(BaseEstimator):
+    """Base of the learners: ``kernel``, one of ``sampler``, ``dictionary``, ``max_atoms``, and ``random_state``."""
+
+    kernel: Any
+    sampler: Sampler | None
+    dictionary: Any
+    max_atoms: int | None
+    random_state: Any
+    verbose: int
+    dictionary_: Dictionary
+
+    def _check_choice(self) -> None:
+        """Refuse contradictory parameters before any row is read."""
+        given = [name for name in ("sampler", "dictionary", "max_atoms") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"give one of sampler, dictionary and max_atoms, not {' and '.join(given)}")
+        if self.max_atoms is not None:
+            check_max_atoms(self.max_atoms)
+        if self.sampler is not None and (isinstance(self.sampler, type) or not isinstance(self.sampler, Sampler)):
+            raise TypeError(f"sampler must be a sampler such as Squeak(), not {self.sampler!r}")
+
+    def _own_kernel(self) -> Any:
+        if isinstance(self.dictionary, Dictionary):
+            if self.kernel is not None and own_kernel(self.kernel) != self.dictionary.kernel:
+                raise ValueError(
+                    f"the dictionary was learned with {self.dictionary.kernel!r}: leave kernel out, or learn anew"
+                )
+            return self.dictionary.kernel
+        return own_kernel(self.kernel)
+
+    def _given_dictionary(self, first_rows: Rows | None = None) -> Dictionary | None:
+        """Return the dictionary that was given, made of landmarks where it is rows."""
+        given = self.dictionary
+        if given is None or isinstance(given, Dictionary):
+            return given
+        atoms = check_rows(given, self._own_kernel())
+        return landmarks(atoms, resolve(self._own_kernel(), atoms if first_rows is None else first_rows))
+
+    def _choose_dictionary(self, data: Training, kernel: Any, ridge: float | None) -> Dictionary:
+        """Return the dictionary of a fit: the one given, or what a sampler learns from the rows."""
+        given = self._given_dictionary()
+        if given is not None:
+            return given
+        if self.sampler is not None:
+            sampler = clone(self.sampler)
+            params = sampler.get_params(deep=False)
+            mine = {"kernel": kernel, "ridge": ridge, "random_state": self.random_state}
+            if params.get("max_atoms") is not None:
+                mine["ridge"] = None
+            blank = {name: value for name, value in mine.items() if name in params and params[name] is None}
+            sampler.set_params(**blank)
+        else:
+            sampler = self._default_sampler(data, kernel)
+        rows = data.X if isinstance(data, ArrayTraining) else data.source
+        found: Dictionary = sampler.fit(rows).dictionary_
+        return found
+
+    def _default_sampler(self, data: Training, kernel: Any) -> Sampler:
+        """Return the sampler for ``max_atoms``: BLESS-R for rows in memory, (DIS)SQUEAK for streams."""
+        atoms = self.max_atoms if self.max_atoms is not None else default_atoms(data.n)
+        seed = draw_seed(self.random_state) if self.random_state is not None else self.random_state
+        if isinstance(data, SourceTraining):
+            if data.client is not None and data.source.n_parts > 1:
+                return Disqueak(kernel=kernel, max_atoms=atoms, random_state=seed, verbose=self.verbose)
+            return Squeak(kernel=kernel, max_atoms=atoms, random_state=seed, verbose=self.verbose)
+        if isinstance(data.X, list) or n_rows(data.X) <= PLAIN_BELOW * atoms:
+            return Uniform(kernel=kernel, max_atoms=atoms, random_state=seed)
+        return BlessR(kernel=kernel, max_atoms=atoms, random_state=seed)
+
+    def _vectors(self) -> bool:
+        """Tell whether rows are vectors, so that scikit-learn's checks apply."""
+        return bool(getattr(self._own_kernel(), "requires_vector_input", True))
+
+    def _array(self, X: Any, y: Any, weight: Any, targets: bool = True, **checks: Any) -> ArrayTraining:
+        """Check rows, targets and weights in memory, in scikit-learn's way; ``targets`` False: there are none."""
+        if self._vectors():
+            found = validate_data(
+                self,
+                X,
+                y if targets else "no_validation",
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                **checks,
+            )
+            X, y = found if targets else (found, None)
+        rows = check_rows(X, self._own_kernel())
+        if not self._vectors() and targets:
+            y = np.asarray(y)
+            if y.shape[:1] != (n_rows(rows),):
+                raise ValueError(f"there are {n_rows(rows):,} rows, and y has the shape {y.shape}")
+        if weight is not None:
+            weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            if not weight.sum() > 0:
+                raise ValueError("sample_weight is zero for every row")
+            if not weight.all():  # a row of no weight is no row: it shall not be an atom either
+                some = np.flatnonzero(weight)
+                rows, weight, y = take(rows, some), weight[some], y[some] if targets else None
+        return ArrayTraining(rows, y if targets else None, weight)
+
+    def _source(self, X: RowSource, y: Any, weight: Any, target: bool = True) -> SourceTraining:
+        """Check that a source can be learned from."""
+        if y is not None:
+            raise ValueError("a row source carries its targets: squeak.rows(..., target=...), and no y")
+        if weight is not None:
+            raise ValueError("sample_weight goes with arrays; a row source has no place for it")
+        if target and X.target is None:
+            raise ValueError("the row source has no targets: squeak.rows(..., target='column')")
+        client = active_client()
+        if client is not None and not X.repeatable:
+            client = None
+        self._n_features_from(X)
+        return SourceTraining(X, client=client)
+
+    def _n_features_from(self, source: RowSource) -> None:
+        self.n_features_in_ = len(source.feature_names)
+        self.__dict__.pop("feature_names_in_", None)
+
+    def _rows_for(self, X: Any) -> Rows:
+        """Return rows to predict, as the kernel takes them."""
+        check_is_fitted(self)
+        if isinstance(X, RowSource) or self.dictionary_.preprocessing is not None:
+            return self.dictionary_.check_rows(X)
+        if not self._vectors():
+            return check_rows(X, self.dictionary_.kernel)
+        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return check_rows(checked, self.dictionary_.kernel, width=width_of(self.dictionary_.atoms))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "dictionary_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel with every width a number."""
+        return self.dictionary_.kernel
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted learner to a ``.sqk`` file: data only; :func:`squeak.load` reads it."""
+        check_is_fitted(self)
+        storage.save(self, path)
+
+
+def default_atoms(n: int | None) -> int:
+    """Return how many atoms are taken where nobody says: 10·√n, 2,000 at most."""
+    return MOST_ATOMS if n is None else min(MOST_ATOMS, math.ceil(ATOMS_FOR_ROOT * math.sqrt(n)))
+
+
+def landmarks(atoms: Rows, kernel: Any, ridge: float = 1.0) -> Dictionary:
+    """Return rows that the user chose as a dictionary: weights 1, which estimate nothing."""
+    m = n_rows(atoms)
+    return Dictionary(
+        kernel=kernel,
+        atoms=atoms,
+        indices=np.arange(m),
+        probabilities=np.ones(m),
+        counts=np.ones(m, dtype=np.int64),
+        copies=1,
+        oversampling=None,
+        ridge=ridge,
+        n_seen=m,
+        sources=((label_of(atoms), m),),
+        calibrated=False,
+    )

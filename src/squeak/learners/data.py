@@ -1,0 +1,165 @@
+"""The rows of a fit, read as often as a learner needs them: from memory, from a source, or on a cluster's workers.
+
+A learner says what to add up over the rows; where they lie, and who adds, is decided here. Sums are added in a
+fixed order, so that they do not depend on threads, and are the same to rounding wherever the rows lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.allocator import freed_memory_kept
+from squeak.core.rows import n_rows, take
+from squeak.core.sources import RowSource
+from squeak.core.sums import Arrays, Block, sum_parts
+from squeak.core.types import Array, Rows
+
+Term: TypeAlias = Callable[[Rows, Any], Arrays]
+"""Given rows and a pair (targets, weights), either of them None, arrays to be added up."""
+
+Encode: TypeAlias = Callable[[Any], Array]
+
+
+@dataclass(frozen=True)
+class ArrayTraining:
+    """Rows in memory."""
+
+    X: Rows
+    y: Any = None
+    weight: Any = None
+
+    repeatable = True
+
+    @property
+    def n(self) -> int | None:
+        """The number of rows."""
+        return n_rows(self.X)
+
+    @property
+    def n_at_most(self) -> int | None:
+        """The number of rows."""
+        return n_rows(self.X)
+
+    def head(self, rows: int) -> Rows:
+        """Return some rows, spread evenly over all."""
+        n = n_rows(self.X)
+        return take(self.X, np.unique(np.linspace(0, n - 1, min(n, rows)).astype(np.int64)))
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows with targets and weights, once through."""
+        yield self.X, (self.y, self.weight)
+
+    def sum(self, term: Term) -> Arrays:
+        """Return the sum of the term over all rows."""
+        return sum_parts([self.blocks], term)
+
+
+@dataclass(frozen=True)
+class SourceTraining:
+    """Rows of a source, block by block; on the workers of a cluster where a client is given."""
+
+    source: RowSource
+    encode: Encode | None = None
+    client: Any = None
+
+    weight = None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the rows can be read again."""
+        return self.source.repeatable
+
+    @property
+    def n(self) -> int | None:
+        """The number of rows where it is known before they are read, and none is skipped."""
+        return None if self.source.skip else self.source.n_rows
+
+    @property
+    def n_at_most(self) -> int | None:
+        """The number of rows, before any is skipped; None where nobody knows."""
+        return self.source.n_rows
+
+    def head(self, rows: int) -> Rows:
+        """Return some rows of the first block, spread evenly over it."""
+        for block in self.source.blocks():
+            return ArrayTraining(block.X).head(rows)
+        raise ValueError("there are no rows")
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows with their targets, once through."""
+        for block in self.source.blocks():
+            yield block.X, (self._encoded(block.y), None)
+
+    def _encoded(self, y: Any) -> Any:
+        return y if y is None or self.encode is None else self.encode(y)
+
+    def sum(self, term: Term) -> Arrays:
+        """Return the sum of the term over all rows; the parts' sums are added in the order of the parts."""
+        if self.client is None:
+            return sum_parts([self.blocks], term)
+        parts = [_SourceBlocks(self.source, part, self.encode) for part in range(self.source.n_parts)]
+        return sum_parts(parts, term, self.client)
+
+    def persist(self) -> SourceTraining | PersistedTraining:
+        """Return the same rows held in the workers' memory, for many passes."""
+        if self.client is None:
+            return self
+        parts = [_SourceBlocks(self.source, part, self.encode) for part in range(self.source.n_parts)]
+        return PersistedTraining([self.client.submit(_held, part, pure=False) for part in parts], self.client)
+
+
+@dataclass(frozen=True)
+class PersistedTraining:
+    """Rows held by the workers of a cluster, a future a part."""
+
+    parts: list[Any]
+    client: Any
+
+    weight = None
+    repeatable = True
+
+    def sum(self, term: Term) -> Arrays:
+        """Return the sum of the term over all rows, each part's where it is held, added in their order."""
+        shared = self.client.scatter(term, broadcast=True, hash=False)
+        futures = [self.client.submit(_sum_held, part, shared, pure=False) for part in self.parts]
+        total: Arrays | None = None
+        for arrays in self.client.gather(futures):
+            total = arrays if total is None else tuple(a + b for a, b in zip(total, arrays, strict=True))
+        assert total is not None
+        return total
+
+
+@dataclass(frozen=True)
+class _SourceBlocks:
+    """The blocks of one part of a source; travels to a worker."""
+
+    source: RowSource
+    part: int
+    encode: Encode | None
+
+    def __call__(self) -> Iterator[Block]:
+        for block in self.source.part_pairs(self.part, self.part + 1):
+            y = block.y if block.y is None or self.encode is None else self.encode(block.y)
+            yield block.X, (y, None)
+
+
+def _held(part: _SourceBlocks) -> list[Block]:
+    return list(part())
+
+
+def _sum_held(blocks: list[Block], term: Term) -> Arrays:
+    from squeak.core.sums import sum_blocks
+
+    with engine.serial(), freed_memory_kept():
+        found = sum_blocks(iter(blocks), term)
+    if found is None:
+        raise ValueError("there are no rows")
+    return found
+
+
+Training: TypeAlias = ArrayTraining | SourceTraining

@@ -1,0 +1,285 @@
+"""FALKON: ridge regression on a dictionary by conjugate gradients, a few passes over the rows.
+
+With features z(x) = Mᵀ k(atoms, x) the system is (Σ w z zᵀ + alpha·I) β = Σ w z yᵀ. The dictionary's own estimate of
+its left side, R Rᵀ = Σ_j c_j z_j z_jᵀ + alpha·I over the atoms with c_j = 1/π_j, is the preconditioner: the closer
+the dictionary, the fewer iterations, whatever the condition of K.
+
+The papers write T = chol(K_MM + jitter·I) and B = n^(−½) T⁻¹ R⁻¹. Here T is the pivoted factor of K_MM that ends where
+pivots drown in rounding: M = T⁻¹ on its span, so that repeated or dependent centres need no jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, eigh_tridiagonal, solve_triangular
+
+from squeak.core import engine
+from squeak.core.kernels import block
+from squeak.core.nystrom import TriangularFeatures
+from squeak.core.rows import n_rows, take
+from squeak.core.sums import Arrays
+from squeak.core.types import Array, Rows
+from squeak.learners.normal import lanes_for, tile_rows
+
+REPLACE = 20
+"""Every so many iterations the residual is computed anew, so that rounding does not add up."""
+
+CONDITION_WARNING = 50.0
+SKETCH_SIGNS = 8
+"""Non-zero entries of a row's column in KRILL's sketch."""
+
+
+@dataclass(frozen=True)
+class ProductTerm:
+    """Σ w z (zᵀ v + t): one conjugate-gradient step over a block of rows, nothing of size n kept."""
+
+    features: TriangularFeatures
+    vector: Array | None
+    targets: bool = False
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the sum over a block, in tiles on the threads."""
+        y, weight = pair
+        mixing = self.features.mixing
+        inner = None if self.vector is None else mixing @ self.vector
+        outputs = 1 if y is None else y.reshape(len(y), -1).shape[1]
+        columns = outputs if inner is None else inner.shape[1]
+        tiles = engine.tiles(n_rows(X), tile_rows(len(mixing)))
+        lanes = lanes_for(1)
+
+        def lane(number: int) -> Array:
+            total = np.zeros((len(mixing), columns))
+            for tile in tiles[number::lanes]:
+                values = block(self.features.kernel, take(X, tile), self.features.atoms)
+                right = np.zeros((len(values), columns)) if inner is None else values @ inner
+                if self.targets:
+                    right += y[tile].reshape(len(values), -1)
+                if weight is not None:
+                    right *= weight[tile][:, None]
+                total += values.T @ right
+            return total
+
+        found = engine.map_ordered(lane, range(min(lanes, len(tiles))))
+        total = found[0]
+        for other in found[1:]:
+            total += other
+        return (mixing.T @ total,)
+
+
+@dataclass(frozen=True)
+class SketchTerm:
+    """Φ Z of KRILL: rows of features added with random signs into a few buckets each."""
+
+    features: TriangularFeatures
+    buckets: int
+    seed: int
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the sketch of a block; its signs depend on the rows' values, not on their place."""
+        _, weight = pair
+        tiles = engine.tiles(n_rows(X), tile_rows(len(self.features.mixing)))
+        lanes = lanes_for(self.buckets)
+
+        def lane(number: int) -> Array:
+            import scipy.sparse as sp
+
+            total = np.zeros((self.buckets, len(self.features.mixing)))
+            for tile in tiles[number::lanes]:
+                values = block(self.features.kernel, take(X, tile), self.features.atoms)
+                if weight is not None:
+                    values *= np.sqrt(weight[tile])[:, None]
+                seed = int(np.abs(values[0]).sum() * 2**40) % 2**63
+                rng = np.random.default_rng([self.seed, seed])
+                rows = rng.integers(self.buckets, size=(len(values), SKETCH_SIGNS))
+                signs = rng.choice([-1.0, 1.0], size=rows.shape) / np.sqrt(SKETCH_SIGNS)
+                where = np.repeat(np.arange(len(values)), SKETCH_SIGNS)
+                shape = (self.buckets, len(values))
+                total += sp.csr_array((signs.ravel(), (rows.ravel(), where)), shape=shape) @ values
+            return total
+
+        found = engine.map_ordered(lane, range(min(lanes, len(tiles))))
+        total = found[0]
+        for other in found[1:]:
+            total += other
+        return (total @ self.features.mixing,)
+
+
+@dataclass(frozen=True)
+class VoronoiTerm:
+    """How many rows have each atom as their nearest, in the kernel: weights for centres that carry none."""
+
+    features: TriangularFeatures
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the (weighted) counts of a block."""
+        _, weight = pair
+        m = len(self.features.mixing)
+
+        def count(tile: slice) -> Array:
+            nearest = block(self.features.kernel, take(X, tile), self.features.atoms).argmax(axis=1)
+            return np.bincount(nearest, None if weight is None else weight[tile], minlength=m).astype(np.float64)
+
+        return (np.sum(engine.map_ordered(count, engine.tiles(n_rows(X), tile_rows(m))), axis=0),)
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """R with R Rᵀ = S + alpha·I in the coordinates of the features; S does not depend on alpha."""
+
+    S: Array
+    factor: Array
+    alpha: float
+
+    @classmethod
+    def from_gram(cls, S: Array, alpha: float) -> Preconditioner:
+        """Return the preconditioner of an estimate S of Σ w z zᵀ."""
+        A = S.copy()
+        A[np.diag_indices_from(A)] += alpha
+        return cls(S, cholesky(A, lower=True, overwrite_a=True, check_finite=False), alpha)
+
+    def at(self, alpha: float) -> Preconditioner:
+        """Return the same at another alpha: one Cholesky factor."""
+        return self if alpha == self.alpha else Preconditioner.from_gram(self.S, alpha)
+
+    def half(self, v: Array) -> Array:
+        """Return R⁻¹ v."""
+        return np.asarray(solve_triangular(self.factor, v, lower=True, check_finite=False))
+
+    def back(self, v: Array) -> Array:
+        """Return R⁻ᵀ v."""
+        return np.asarray(solve_triangular(self.factor, v, lower=True, trans=1, check_finite=False))
+
+
+def weighted_preconditioner(features: TriangularFeatures, weights: Array, alpha: float) -> Preconditioner:
+    """Return the preconditioner from the atoms' own features: S = Σ_j c_j z_j z_jᵀ (FALKON's, in the middle form)."""
+    with engine.single_blas():
+        Z = block(features.kernel, features.atoms, features.atoms) @ features.mixing
+        Z *= np.sqrt(weights)[:, None]
+        return Preconditioner.from_gram(Z.T @ Z, alpha)
+
+
+def preconditioner(data: Any, features: TriangularFeatures, d: Any, alpha: float, kind: str, seed: int) -> Any:
+    """Return the preconditioner of a kind: ``"falkon"``, ``"voronoi"`` or ``"krill"``; ``"auto"`` chooses.
+
+    The dictionary's weights where they estimate sums over the rows; else a sketch of the rows (KRILL), which takes
+    a pass.
+    """
+    if kind == "auto":
+        kind = "falkon" if d.calibrated else "krill"
+    if kind == "falkon":
+        if not d.calibrated:
+            raise ValueError("centres without weights need preconditioner='voronoi' or 'krill', or 'auto'")
+        mean = 1.0 if data.weight is None else float(np.mean(data.weight))
+        return weighted_preconditioner(features, d.weights * mean, alpha)
+    if kind == "voronoi":
+        (counts,) = data.sum(VoronoiTerm(features))
+        return weighted_preconditioner(features, counts, alpha)
+    if kind == "krill":
+        (sketch,) = data.sum(SketchTerm(features, 2 * features.rank, seed))
+        with engine.single_blas():
+            return Preconditioner.from_gram(sketch.T @ sketch, alpha)
+    raise ValueError(f"preconditioner must be 'auto', 'falkon', 'voronoi' or 'krill'; it is {kind!r}")
+
+
+@dataclass
+class Solution:
+    """What conjugate gradients found: coefficients, iterations, residuals, and the condition number seen."""
+
+    beta: Array
+    n_iter: int
+    residuals: list[float]
+    condition: float
+    converged: bool
+    steps: list[tuple[float, float]] = field(default_factory=list, repr=False)
+
+
+def conjugate_gradient(
+    product: Callable[[Array], Array],
+    right: Array,
+    P: Preconditioner,
+    max_iter: int,
+    tol: float,
+    start: Array | None = None,
+    callback: Callable[[int, Array], bool | None] | None = None,
+) -> Solution:
+    """Solve (Σ w z zᵀ + alpha·I) β = right, in the preconditioned variable γ = Rᵀ β.
+
+    Each output has its own scalars and stops when its residual is ``tol`` of its right-hand side; the residual is
+    computed anew every 20 iterations. A callback that returns True stops the iterations.
+
+    Parameters
+    ----------
+    product : function
+        Σ w z (zᵀ v), one pass over the rows.
+    right : array of shape (r, p)
+    P : Preconditioner
+    max_iter : int
+    tol : float
+        Relative, per output.
+    start : array of shape (r, p), optional
+        β to begin from.
+    callback : function of (iteration, β), optional
+
+    References
+    ----------
+    Spec, falkon-bless-random-features, 3.2 (with its errata 3.6).
+    """
+
+    def apply(gamma: Array) -> Array:
+        v = P.back(gamma)
+        return P.half(product(v) + P.alpha * v)
+
+    b = P.half(right)
+    size = np.linalg.norm(b, axis=0)
+    gamma = np.zeros_like(b) if start is None else P.factor.T @ start
+    r = b.copy() if start is None else b - apply(gamma)
+    p, rs = r.copy(), np.einsum("ij,ij->j", r, r)
+    active = rs > (tol * size) ** 2
+    scalars: list[tuple[Array, Array]] = []
+    residuals: list[float] = []
+    done = 0
+    while done < max_iter and active.any():
+        done += 1
+        Ap = apply(p)
+        curvature = np.einsum("ij,ij->j", p, Ap)
+        active &= curvature > 0
+        a = np.where(active, rs / np.where(active, curvature, 1.0), 0.0)
+        gamma = gamma + p * a
+        r = b - apply(gamma) if done % REPLACE == 0 else r - Ap * a
+        fresh = np.einsum("ij,ij->j", r, r)
+        turn = np.where(active & (rs > 0), fresh / np.where(rs > 0, rs, 1.0), 0.0)
+        scalars.append((a, turn))
+        p = r + p * turn
+        rs = fresh
+        residuals.append(float(np.max(np.sqrt(rs) / np.where(size > 0, size, 1.0))))
+        active &= np.sqrt(rs) > tol * size
+        p[:, ~active] = 0.0
+        if callback is not None and callback(done, P.back(gamma)):
+            break
+    return Solution(P.back(gamma), done, residuals, _condition(scalars), not active.any())
+
+
+def _condition(scalars: list[tuple[Array, Array]]) -> float:
+    """Return the largest condition number of the preconditioned system that CG's own scalars show.
+
+    They are the entries of a tridiagonal matrix whose eigenvalues approach those of the system from inside.
+    """
+    worst = 1.0
+    outputs = len(scalars[0][0]) if scalars else 0
+    for output in range(outputs):
+        steps = [(float(a[output]), float(b[output])) for a, b in scalars if a[output] > 0]
+        if len(steps) < 2:
+            continue
+        diagonal = [1.0 / steps[0][0]]
+        beside = []
+        for (a, b), (following, _) in zip(steps, steps[1:], strict=False):
+            diagonal.append(1.0 / following + b / a)
+            beside.append(np.sqrt(max(b, 0.0)) / a)
+        values = eigh_tridiagonal(np.array(diagonal), np.array(beside), eigvals_only=True)
+        if values[0] > 0:
+            worst = max(worst, float(values[-1] / values[0]))
+    return worst

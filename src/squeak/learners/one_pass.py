@@ -1,0 +1,99 @@
+"""Ridge regression in one pass: the dictionary and the sums are learned together.
+
+When the dictionary changes, rows that are gone are replaced by their projection on the new atoms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from squeak.core import engine
+from squeak.core.dictionary import Dictionary
+from squeak.core.nystrom import TriangularFeatures
+from squeak.core.rows import n_rows, same_rows, take
+from squeak.core.sources import Preprocessing
+from squeak.core.types import Rows
+from squeak.learners.normal import NormalEquations, NormalTerm
+from squeak.samplers import Squeak
+
+DEFAULT_ATOMS = 1000
+"""Atoms of a stream where nobody says how many."""
+
+CHUNK = 4
+"""Rows that are added between two looks at the dictionary, in multiples of its size."""
+
+
+class OnePass:
+    """A stream's sampler, and the normal equations in the coordinates of its dictionary so far."""
+
+    def __init__(self, sampler: Any, features: TriangularFeatures | None, given: Dictionary | None) -> None:
+        self.sampler, self.features, self.given = sampler, features, given
+        self.equations: NormalEquations | None = None
+        self.dimensions = 0
+        self.preprocessing: Preprocessing | None = None
+
+    @classmethod
+    def begin(cls, model: Any) -> OnePass:
+        """Return the state before the first row of a model's stream."""
+        given = model._given_dictionary()
+        if given is not None:
+            return cls(None, model._features(given), given)
+        if model.regularised:
+            raise ValueError("regularised features change with the dictionary: give one, or use fit")
+        if model.sampler is not None:
+            if not hasattr(model.sampler, "partial_fit"):
+                raise ValueError(f"{type(model.sampler).__name__} needs all rows at once: use Squeak() or Kors()")
+            sampler = clone(model.sampler)
+            mine = {"kernel": model.kernel, "random_state": model.random_state}
+            params = sampler.get_params(deep=False)
+            if params.get("max_atoms") is None:
+                mine["ridge"] = float(model.alpha)
+            sampler.set_params(**{name: value for name, value in mine.items() if params.get(name) is None})
+        else:
+            atoms = DEFAULT_ATOMS if model.max_atoms is None else model.max_atoms
+            sampler = Squeak(kernel=model.kernel, max_atoms=atoms, random_state=model.random_state)
+        return cls(sampler, None, None)
+
+    def add(self, X: Rows, y: Any, weight: Any) -> None:
+        """Take in a block of rows; if anything fails nothing has changed."""
+        before = (None if self.sampler is None else dict(self.sampler.__dict__), self.features, self.equations)
+        try:
+            size = max(1024, CHUNK * (len(self.features.mixing) if self.features is not None else 256))
+            for tile in engine.tiles(n_rows(X), size):
+                self._add(take(X, tile), y[tile], None if weight is None else weight[tile])
+        except BaseException:
+            state, self.features, self.equations = before
+            if state is not None:
+                self.sampler.__dict__.clear()
+                self.sampler.__dict__.update(state)
+            raise
+        self.dimensions = y.ndim
+
+    def _add(self, X: Rows, y: Any, weight: Any) -> None:
+        if self.sampler is not None:
+            self.sampler.partial_fit(X)
+            d = self.sampler.dictionary_
+            if self.features is None or not same_rows(d.atoms, self.features.atoms):
+                self.features = TriangularFeatures(d.kernel, d.atoms)
+                if self.equations is not None:
+                    self.equations = self.equations.moved_to(self.features)
+        assert self.features is not None
+        sums = NormalTerm(self.features, raw=False)(X, (np.asarray(y, dtype=np.float64), weight))
+        fresh = NormalEquations.of(self.features, sums, raw=False)
+        self.equations = fresh if self.equations is None else self.equations.plus(fresh)
+
+    def into(self, model: Any) -> Any:
+        """Solve, and leave the result in the model."""
+        assert self.equations is not None and self.features is not None
+        d = self.given if self.given is not None else self.sampler.dictionary_
+        if self.preprocessing is not None:
+            d = replace(d, preprocessing=self.preprocessing)
+        model.solver_, model.rank_, model._feature_map = "direct", self.features.rank, self.features
+        model.n_iter_, model.condition_ = 1, None
+        model._gram, model._alpha = self.equations.gram, float(model.alpha)
+        coef = self.features.mixing @ self.equations.solve(float(model.alpha))
+        return model._keep(d, coef, single=self.dimensions == 1)

@@ -32,7 +32,7 @@ PLAIN_BELOW = 4
 """Rows per atom below which all rows are looked at: drawing a few of them costs as much."""
 
 
-class DictionaryLearner(BaseEstimator):
+class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
     """Base of the learners: ``kernel``, one of ``sampler``, ``dictionary``, ``max_atoms``, and ``random_state``."""
 
     kernel: Any

@@ -1,17 +1,18 @@
 """FALKON: ridge regression on a dictionary by conjugate gradients, a few passes over the rows.
 
-With features z(x) = Mᵀ k(atoms, x) the system is (Σ w z zᵀ + alpha·I) β = Σ w z yᵀ. The dictionary's own estimate of
-its left side, R Rᵀ = Σ_j c_j z_j z_jᵀ + alpha·I over the atoms with c_j = 1/π_j, is the preconditioner: the closer
-the dictionary, the fewer iterations, whatever the condition of K.
+With features z(x) = Mᵀ k(atoms, x) the system is (Σ w z zᵀ + alpha·I) β = Σ w z yᵀ. The dictionary's own estimate
+of its left side, R Rᵀ = Σ_j c_j z_j z_jᵀ + alpha·I over the atoms with c_j = 1/π_j, is the preconditioner: the
+closer the dictionary, the fewer iterations, whatever the condition of K.
 
-The papers write T = chol(K_MM + jitter·I) and B = n^(−½) T⁻¹ R⁻¹. Here T is the pivoted factor of K_MM that ends where
-pivots drown in rounding: M = T⁻¹ on its span, so that repeated or dependent centres need no jitter.
+The papers write T = chol(K_MM + jitter·I) and B = n^(−½) T⁻¹ R⁻¹. Here T is the pivoted factor of K_MM that ends
+where pivots drown in rounding: M = T⁻¹ on its span, so that repeated or dependent centres need no jitter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -155,19 +156,22 @@ class Preconditioner:
 
 
 def weighted_preconditioner(features: TriangularFeatures, weights: Array, alpha: float) -> Preconditioner:
-    """Return the preconditioner from the atoms' own features: S = Σ_j c_j z_j z_jᵀ (FALKON's, in the middle form)."""
+    """Return the preconditioner from the atoms' own features: S = Σ_j c_j z_j z_jᵀ, FALKON's in the middle form."""
     with engine.single_blas():
         Z = block(features.kernel, features.atoms, features.atoms) @ features.mixing
         Z *= np.sqrt(weights)[:, None]
         return Preconditioner.from_gram(Z.T @ Z, alpha)
 
 
-def preconditioner(data: Any, features: TriangularFeatures, d: Any, alpha: float, kind: str, seed: int) -> Any:
+def preconditioner(
+    data: Any, features: TriangularFeatures, d: Any, alpha: float, kind: str, seed: int, seen: Any = None
+) -> Any:
     """Return the preconditioner of a kind: ``"falkon"``, ``"voronoi"`` or ``"krill"``; ``"auto"`` chooses.
 
     The dictionary's weights where they estimate sums over the rows; else a sketch of the rows (KRILL), which takes
-    a pass.
+    a pass. ``seen`` are the features of the rows as ``data`` has them, where those are kernel values.
     """
+    seen = features if seen is None else seen
     if kind == "auto":
         kind = "falkon" if d.calibrated else "krill"
     if kind == "falkon":
@@ -176,10 +180,10 @@ def preconditioner(data: Any, features: TriangularFeatures, d: Any, alpha: float
         mean = 1.0 if data.weight is None else float(np.mean(data.weight))
         return weighted_preconditioner(features, d.weights * mean, alpha)
     if kind == "voronoi":
-        (counts,) = data.sum(VoronoiTerm(features))
+        (counts,) = data.sum(VoronoiTerm(seen))
         return weighted_preconditioner(features, counts, alpha)
     if kind == "krill":
-        (sketch,) = data.sum(SketchTerm(features, 2 * features.rank, seed))
+        (sketch,) = data.sum(SketchTerm(seen, 2 * features.rank, seed))
         with engine.single_blas():
             return Preconditioner.from_gram(sketch.T @ sketch, alpha)
     raise ValueError(f"preconditioner must be 'auto', 'falkon', 'voronoi' or 'krill'; it is {kind!r}")
@@ -269,6 +273,7 @@ def _condition(scalars: list[tuple[Array, Array]]) -> float:
     They are the entries of a tridiagonal matrix whose eigenvalues approach those of the system from inside.
     """
     worst = 1.0
+    scalars = scalars[:REPLACE]  # later ones have lost their meaning to rounding
     outputs = len(scalars[0][0]) if scalars else 0
     for output in range(outputs):
         steps = [(float(a[output]), float(b[output])) for a, b in scalars if a[output] > 0]
@@ -276,7 +281,7 @@ def _condition(scalars: list[tuple[Array, Array]]) -> float:
             continue
         diagonal = [1.0 / steps[0][0]]
         beside = []
-        for (a, b), (following, _) in zip(steps, steps[1:], strict=False):
+        for (a, b), (following, _) in pairwise(steps):
             diagonal.append(1.0 / following + b / a)
             beside.append(np.sqrt(max(b, 0.0)) / a)
         values = eigh_tridiagonal(np.array(diagonal), np.array(beside), eigvals_only=True)

@@ -157,7 +157,9 @@ class NormalEquations:
         A = self.gram.copy()
         A[np.diag_indices_from(A)] += alpha
         try:
-            return np.asarray(cho_solve(cho_factor(A, lower=True, overwrite_a=True, check_finite=False), self.moment))
+            return np.asarray(
+                cho_solve(cho_factor(A, lower=True, overwrite_a=True, check_finite=False), self.moment)
+            )
         except np.linalg.LinAlgError:
             raise ValueError(
                 f"alpha {alpha:.3g} is lost in rounding beside eigenvalues of {np.linalg.norm(self.gram, 2):.3g}: "
@@ -194,7 +196,7 @@ class Spectrum:
         """Return Σ w (y − f)² for every output, from the sums alone."""
         left = self.values + alpha
         fitted = np.einsum("ij,ij,i->j", self.moment, self.moment, (left + alpha) / left**2)
-        return np.maximum(self.square - fitted, 0.0)
+        return np.asarray(np.maximum(self.square - fitted, 0.0))
 
     def gcv(self, alpha: float) -> float:
         """Return the generalised cross-validation error, mean squared residual/(1 − freedom/n)²."""

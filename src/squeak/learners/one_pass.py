@@ -86,7 +86,7 @@ class OnePass:
         fresh = NormalEquations.of(self.features, sums, raw=False)
         self.equations = fresh if self.equations is None else self.equations.plus(fresh)
 
-    def into(self, model: Any) -> Any:
+    def into(self, model: Any) -> None:
         """Solve, and leave the result in the model."""
         assert self.equations is not None and self.features is not None
         d = self.given if self.given is not None else self.sampler.dictionary_
@@ -95,5 +95,6 @@ class OnePass:
         model.solver_, model.rank_, model._feature_map = "direct", self.features.rank, self.features
         model.n_iter_, model.condition_ = 1, None
         model._gram, model._alpha = self.equations.gram, float(model.alpha)
+        model.alpha_ = model._alpha
         coef = self.features.mixing @ self.equations.solve(float(model.alpha))
-        return model._keep(d, coef, single=self.dimensions == 1)
+        model._keep(d, coef, single=self.dimensions == 1)

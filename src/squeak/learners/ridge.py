@@ -2,149 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import block, diagonal, gram
-from squeak.core.nystrom import TriangularFeatures
-from squeak.core.rows import n_rows, same_rows, take
-from squeak.core.seeds import RandomState, draw_seed
+from squeak.core.kernels import diagonal
+from squeak.core.rows import n_rows, take
+from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
-from squeak.learners.data import ArrayTraining, SourceTraining, Training
-from squeak.learners.falkon import (
-    CONDITION_WARNING,
-    ProductTerm,
-    conjugate_gradient,
-    preconditioner,
-)
-from squeak.learners.normal import NormalEquations, tile_rows
+from squeak.learners.data import Training
+from squeak.learners.normal import tile_rows
+from squeak.learners.one_pass import OnePass
+from squeak.learners.solving import RidgeLearner
 from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.tuning import wants_search
 from squeak.samplers.base import Sampler
-
-DIRECT_UP_TO = 4000
-"""Atoms up to which the normal equations beat the iterations (one product of n·m² at full speed)."""
-
-
-class RidgeLearner(DictionaryLearner):
-    """The solvers that ridge regression and squared-loss classification share."""
-
-    alpha: float
-    solver: str
-    regularised: bool
-    preconditioner: str
-    max_iter: int
-    tol: float
-    callback: Callable[[int, Array], bool | None] | None
-
-    def _check_ridge_parameters(self) -> None:
-        self._check_choice()
-        check_alpha(self.alpha)
-        if self.solver not in ("auto", "direct", "falkon"):
-            raise ValueError(f"solver must be 'auto', 'direct' or 'falkon'; it is {self.solver!r}")
-        if self.preconditioner not in ("auto", "falkon", "voronoi", "krill"):
-            raise ValueError(
-                f"preconditioner must be 'auto', 'falkon', 'voronoi' or 'krill'; it is {self.preconditioner!r}"
-            )
-
-    def _features(self, d: Dictionary) -> TriangularFeatures:
-        if self.regularised:
-            return TriangularFeatures(d.kernel, d.atoms, d.weights, d.ridge)
-        return TriangularFeatures(d.kernel, d.atoms)
-
-    def _solve(self, data: Training, d: Dictionary, alpha: float) -> Array:
-        """Set ``solver_`` and what it reports; return the coefficients of the atoms, shape (m, outputs)."""
-        features = self._features(d)
-        chosen = self.solver
-        if chosen == "auto":
-            chosen = "direct" if len(d) <= DIRECT_UP_TO or not data.repeatable else "falkon"
-        if chosen == "direct" and isinstance(data, ArrayTraining) and same_rows(data.X, d.atoms):
-            chosen = "exact"
-        self.solver_, self.rank_, self._feature_map = chosen, features.rank, features
-        if chosen == "exact" and not self.regularised:
-            return self._exact(data, features, alpha)
-        if chosen != "falkon":
-            equations = NormalEquations.sum(data, features, alpha)
-            self.n_iter_, self.condition_ = 1, None
-            self._gram, self._alpha = equations.gram, alpha
-            return features.mixing @ equations.solve(alpha)
-        return features.mixing @ self._falkon(data, d, features, alpha)
-
-    def _exact(self, data: Training, features: TriangularFeatures, alpha: float) -> Array:
-        """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        assert isinstance(data, ArrayTraining)
-        K = gram(features.kernel, data.X)
-        Z = K @ features.mixing
-        weight = np.ones(len(K)) if data.weight is None else data.weight
-        K[np.diag_indices_from(K)] += alpha / weight
-        self.n_iter_, self.condition_ = 1, None
-        self._gram, self._alpha = (Z * weight[:, None]).T @ Z, alpha
-        factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray(cho_solve(factor, data.y.reshape(len(K), -1).astype(np.float64)))
-
-    def _falkon(self, data: Any, d: Dictionary, features: TriangularFeatures, alpha: float) -> Array:
-        from tqdm.auto import tqdm
-
-        if not data.repeatable:
-            raise ValueError("FALKON reads the rows many times: an iterator cannot be; use solver='direct'")
-        if isinstance(data, SourceTraining):
-            data = data.persist()
-        P = preconditioner(data, features, d, alpha, self.preconditioner, draw_seed(self.random_state))
-        (right,) = data.sum(ProductTerm(features, None, targets=True))
-        bar = tqdm(total=self.max_iter, desc="FALKON", unit=" passes", disable=not self.verbose)
-
-        def after(step: int, beta: Array) -> bool | None:
-            bar.update(1)
-            return None if self.callback is None else self.callback(step, features.mixing @ beta)
-
-        with bar:
-            found = conjugate_gradient(
-                lambda v: data.sum(ProductTerm(features, v))[0], right, P, self.max_iter, self.tol, callback=after
-            )
-        self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
-        self._gram, self._alpha = P.S, alpha
-        if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
-            warnings.warn(
-                f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "
-                f"preconditioned system has condition {found.condition:.0f}: more atoms, weights by leverage scores, or "
-                "a larger alpha bring it down",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return found.beta
-
-    def _values(self, X: Rows) -> Array:
-        """Return k(X, atoms)·coef for checked rows, in tiles on the threads."""
-        d, coef = self.dictionary_, self.dual_coef_.reshape(len(self.dictionary_), -1)
-        out = np.empty((n_rows(X), coef.shape[1]))
-
-        def fill(tile: slice) -> None:
-            out[tile] = block(d.kernel, take(X, tile), d.atoms) @ coef
-
-        engine.map_ordered(fill, engine.tiles(n_rows(X), tile_rows(len(d))))
-        return out
-
-    dual_coef_: Array
-
-
-def check_alpha(alpha: Any) -> float:
-    """Return alpha as a float, or raise."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number):
-        raise TypeError(f"alpha must be a positive number; it is {alpha!r}")
-    if not (alpha > 0 and np.isfinite(alpha)):
-        raise ValueError(f"alpha must be positive and finite; it is {alpha!r}")
-    return float(alpha)
 
 
 @storage.register
@@ -152,15 +30,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     """Kernel ridge regression on a dictionary of the rows: scikit-learn's KernelRidge for any number of rows.
 
     Minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over the functions f = Σ_j c_j k(·, atom_j): with features
-    z = Mᵀ k(atoms, x), Mᵀ K_MM M = I, that is (Σ w z zᵀ + alpha·I) β = Σ w z y and c = M β. With all rows as atoms it is
-    scikit-learn's KernelRidge. No intercept, as there: centre y, or scale it.
+    z = Mᵀ k(atoms, x), Mᵀ K_MM M = I, that is (Σ w z zᵀ + alpha·I) β = Σ w z y and c = M β. With all rows as
+    atoms it is scikit-learn's KernelRidge. No intercept, as there: centre y, or scale it.
 
     Parameters
     ----------
     kernel : kernel, optional
         RBF of the median width by default.
-    alpha : float
-        Penalty in scikit-learn's sense: K + alpha·I.
+    alpha : float or "auto"
+        Penalty in scikit-learn's sense: K + alpha·I; "auto" takes the least generalised cross-validation error.
     sampler, dictionary, max_atoms
         One of them at most. A sampler such as ``BlessR()``, what it leaves None (kernel, ridge, random_state) comes
         from here; a :class:`Dictionary`, or rows to be used as they are; or a number of atoms, chosen by BLESS-R
@@ -173,6 +51,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         For FALKON: from the dictionary's weights, or, where centres carry none, from a pass over the rows.
     max_iter, tol : int, float
         Of FALKON; the tolerance is relative, for each output.
+    memory_budget : float, optional
+        Bytes that FALKON may take to keep kernel values between passes; 512 MB by default, 0 for none.
     callback : function of (iteration, coefficients), optional
         Called after each iteration of FALKON; returning True ends it.
     random_state : None, int, RandomState or Generator
@@ -181,6 +61,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     Attributes
     ----------
     dual_coef_ : array of shape (m,) or (m, outputs)
+    alpha_ : float
     dictionary_, kernel_, solver_, rank_, n_iter_
     condition_ : float or None
         Of FALKON's preconditioned system, from its own scalars.
@@ -210,10 +91,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     kind: ClassVar[str] = "kernel-ridge"
 
+    _stream: OnePass
+
     def __init__(
         self,
         kernel: Any = None,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         sampler: Sampler | None = None,
         dictionary: Any = None,
         max_atoms: int | None = None,
@@ -222,6 +105,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         preconditioner: str = "auto",
         max_iter: int = 50,
         tol: float = 1e-7,
+        memory_budget: float | None = None,
         callback: Callable[[int, Array], bool | None] | None = None,
         random_state: RandomState = None,
         verbose: int = 0,
@@ -236,6 +120,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         self.preconditioner = preconditioner
         self.max_iter = max_iter
         self.tol = tol
+        self.memory_budget = memory_budget
         self.callback = callback
         self.random_state = random_state
         self.verbose = verbose
@@ -256,14 +141,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         if isinstance(X, RowSource):
             data: Training = self._source(X, y, sample_weight)
             if not data.repeatable and self.dictionary is None:
+                if self.alpha == "auto" or wants_search(self._own_kernel()):
+                    raise ValueError(
+                        "rows that can be read only once leave nothing for 'auto' to search: give numbers"
+                    )
                 return self._fit_once(X)
             shape = (-1,)
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
             shape = data.y.shape
-        kernel = self._own_kernel()
-        d = self._choose_dictionary(data, kernel, float(self.alpha))
-        coef = self._solve(data, d, float(self.alpha))
+        d = self._dictionary_of(data)
+        coef = self._solve(data, d)
         return self._keep(d, coef, single=len(shape) == 1)
 
     def _forget(self) -> None:
@@ -276,14 +164,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         return self
 
     def _fit_once(self, source: RowSource) -> KernelRidge:
-        from squeak.learners.one_pass import OnePass
-
         one = OnePass.begin(self)
         for block_ in source.blocks():
             one.add(block_.X, block_.y, None)
         if source.preprocessing is not None:
             one.preprocessing = source.preprocessing
-        return one.into(self)
+        one.into(self)
+        return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows, which are not needed again.
@@ -293,9 +180,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         on the new atoms, G ← T G Tᵀ, b ← T b with T = M_newᵀ K(new, old) M_old. What is lost is the part of old
         rows outside the new span; with rows in random order it is within the noise (docs/learners.md).
         """
-        from squeak.learners.one_pass import OnePass
-
         self._check_ridge_parameters()
+        if self.alpha == "auto" or wants_search(self._own_kernel()):
+            raise ValueError("partial_fit sees too few rows at once for 'auto': give numbers, or use fit")
         if self.solver == "falkon":
             raise ValueError("partial_fit adds up normal equations: solver='direct' or 'auto'")
         first = not hasattr(self, "_stream")
@@ -312,7 +199,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
                 self.__dict__.update(fitted)
             raise
         self._stream = stream
-        return stream.into(self)
+        stream.into(self)
+        return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return f(x) for every row, and the posterior's standard deviation of f where asked for.
@@ -358,9 +246,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelRidge:
         """Return the model that was stored."""
+        model: KernelRidge
         model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
         model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
-        model.alpha, model._alpha = float(content["alpha"]), float(content["alpha"])
+        model.alpha_ = model._alpha = float(content["alpha"])
         model.regularised = bool(content["regularised"])
         model._feature_map = model._features(model.dictionary_)
         model.rank_ = model._feature_map.rank

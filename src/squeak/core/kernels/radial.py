@@ -30,13 +30,17 @@ class _Radial(Kernel):
     def resolve(self, X: Rows) -> Kernel:
         """Return the kernel with ``"median"`` replaced by the median distance between rows of ``X``.
 
+        So is ``"auto"`` here; learners that know targets search around it.
+
         The median is over the pairs of at most 1,000 evenly spaced rows, pairs of equal rows left out.
         """
         if not isinstance(self.length_scale, str):
             checked_width(self)
             return self
-        if self.length_scale != "median":
-            raise ValueError(f"length_scale must be a number, a vector or 'median'; it is {self.length_scale!r}")
+        if self.length_scale not in ("median", "auto"):
+            raise ValueError(
+                f"length_scale must be a number, a vector, 'median' or 'auto'; it is {self.length_scale!r}"
+            )
         n = n_rows(X)
         sample = take(X, np.unique(np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(np.int64)))
         dense = sample.toarray() if sp.issparse(sample) else np.asarray(sample)
@@ -118,8 +122,9 @@ class RBF(_Radial):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), or "median"
-        "median" is learned from the first rows: the median distance between two of them.
+    length_scale : float, array of shape (d,), "median" or "auto"
+        "median" is learned from the first rows: the median distance between two of them. "auto" is the same, but
+        a learner that knows targets takes the multiple of it with the least leave-one-out error.
 
     References
     ----------

@@ -1,0 +1,169 @@
+"""The solvers that ridge regression and squared-loss classification share: exact, direct, FALKON."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from squeak.core import engine
+from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import block, diagonal, gram
+from squeak.core.nystrom import TriangularFeatures
+from squeak.core.rows import n_rows, same_rows, take
+from squeak.core.seeds import draw_seed
+from squeak.core.types import Array, Rows
+from squeak.learners.base import DictionaryLearner
+from squeak.learners.cached import kept_in_memory
+from squeak.learners.data import ArrayTraining, SourceTraining, Training
+from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, conjugate_gradient, preconditioner
+from squeak.learners.normal import UNKNOWN, NormalEquations, tile_rows
+from squeak.learners.tuning import alpha_grid, searched_kernel, wants_search
+
+DIRECT_UP_TO = 4000
+"""Atoms up to which the normal equations beat the iterations (one product of n·m² at full speed)."""
+
+
+class RidgeLearner(DictionaryLearner):
+    """The solvers that ridge regression and squared-loss classification share."""
+
+    alpha: Any
+    solver: str
+    regularised: bool
+    preconditioner: str
+    max_iter: int
+    tol: float
+    memory_budget: float | None
+    dual_coef_: Array
+    alpha_: float
+    condition_: float | None
+    callback: Callable[[int, Array], bool | None] | None
+
+    def _check_ridge_parameters(self) -> None:
+        self._check_choice()
+        if self.alpha != "auto":
+            check_alpha(self.alpha)
+        elif self.solver == "falkon":
+            raise ValueError("alpha='auto' is chosen from the normal equations: solver='direct' or 'auto'")
+        if self.solver not in ("auto", "direct", "falkon"):
+            raise ValueError(f"solver must be 'auto', 'direct' or 'falkon'; it is {self.solver!r}")
+        if self.preconditioner not in ("auto", "falkon", "voronoi", "krill"):
+            raise ValueError(
+                f"preconditioner must be 'auto', 'falkon', 'voronoi' or 'krill'; it is {self.preconditioner!r}"
+            )
+
+    def _features(self, d: Dictionary) -> TriangularFeatures:
+        if self.regularised:
+            return TriangularFeatures(d.kernel, d.atoms, d.weights, d.ridge)
+        return TriangularFeatures(d.kernel, d.atoms)
+
+    def _dictionary_of(self, data: Training) -> Dictionary:
+        """Return the dictionary of a fit, with a width that is searched for where the kernel asks for it."""
+        kernel = self._own_kernel()
+        if self.dictionary is None and wants_search(kernel):
+            kernel = searched_kernel(kernel, data, lambda y: y, draw_seed(self.random_state))
+        ridge = None if self.alpha == "auto" else float(self.alpha)
+        return self._choose_dictionary(data, kernel, ridge)
+
+    def _solve(self, data: Training, d: Dictionary) -> Array:
+        """Set ``solver_`` and what it reports; return the coefficients of the atoms, shape (m, outputs)."""
+        features = self._features(d)
+        chosen = self.solver
+        if chosen == "auto":
+            small = len(d) <= DIRECT_UP_TO or not data.repeatable or self.alpha == "auto"
+            chosen = "direct" if small else "falkon"
+        if self.alpha == "auto":
+            self.solver_, self.rank_, self._feature_map = "direct", features.rank, features
+            return self._automatic(data, features)
+        alpha = self.alpha_ = float(self.alpha)
+        if chosen == "direct" and isinstance(data, ArrayTraining) and same_rows(data.X, d.atoms):
+            chosen = "exact"
+        self.solver_, self.rank_, self._feature_map = chosen, features.rank, features
+        if chosen == "exact" and not self.regularised:
+            return self._exact(data, features, alpha)
+        if chosen != "falkon":
+            equations = NormalEquations.sum(data, features, alpha)
+            self.n_iter_, self.condition_ = 1, None
+            self._gram, self._alpha = equations.gram, alpha
+            return features.mixing @ equations.solve(alpha)
+        return features.mixing @ self._falkon(data, d, features, alpha)
+
+    def _automatic(self, data: Training, features: TriangularFeatures) -> Array:
+        """Choose alpha by generalised cross-validation, from the sums of the one pass; return the coefficients."""
+        mean = float(diagonal(features.kernel, features.atoms).mean())
+        alphas = alpha_grid(mean, data.n_at_most or UNKNOWN)
+        equations = NormalEquations.sum(data, features, float(alphas[0]))
+        spectrum = equations.spectrum()
+        self.alpha_ = min(alphas.tolist(), key=spectrum.gcv)
+        self.n_iter_, self.condition_ = 1, None
+        self._gram, self._alpha = equations.gram, self.alpha_
+        return features.mixing @ spectrum.solve(self.alpha_)
+
+    def _exact(self, data: Training, features: TriangularFeatures, alpha: float) -> Array:
+        """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself."""
+        from scipy.linalg import cho_factor, cho_solve
+
+        assert isinstance(data, ArrayTraining)
+        K = gram(features.kernel, data.X)
+        Z = K @ features.mixing
+        weight = np.ones(len(K)) if data.weight is None else data.weight
+        K[np.diag_indices_from(K)] += alpha / weight
+        self.n_iter_, self.condition_ = 1, None
+        self._gram, self._alpha = (Z * weight[:, None]).T @ Z, alpha
+        factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray(cho_solve(factor, data.y.reshape(len(K), -1).astype(np.float64)))
+
+    def _falkon(self, data: Any, d: Dictionary, features: TriangularFeatures, alpha: float) -> Array:
+        from tqdm.auto import tqdm
+
+        if not data.repeatable:
+            raise ValueError("FALKON reads the rows many times: an iterator cannot be; use solver='direct'")
+        if isinstance(data, SourceTraining):
+            data = data.persist()
+        data, seen = kept_in_memory(data, features, self.memory_budget)
+        P = preconditioner(data, features, d, alpha, self.preconditioner, draw_seed(self.random_state), seen)
+        (right,) = data.sum(ProductTerm(seen, None, targets=True))
+        bar = tqdm(total=self.max_iter, desc="FALKON", unit=" passes", disable=not self.verbose)
+
+        def after(step: int, beta: Array) -> bool | None:
+            bar.update(1)
+            return None if self.callback is None else self.callback(step, features.mixing @ beta)
+
+        with bar:
+            found = conjugate_gradient(
+                lambda v: data.sum(ProductTerm(seen, v))[0], right, P, self.max_iter, self.tol, callback=after
+            )
+        self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
+        self._gram, self._alpha = P.S, alpha
+        if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
+            warnings.warn(
+                f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "
+                f"preconditioned system has condition {found.condition:.0f}: more atoms, weights by leverage scores, or "
+                "a larger alpha bring it down",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return found.beta
+
+    def _values(self, X: Rows) -> Array:
+        """Return k(X, atoms)·coef for checked rows, in tiles on the threads."""
+        d, coef = self.dictionary_, self.dual_coef_.reshape(len(self.dictionary_), -1)
+        out = np.empty((n_rows(X), coef.shape[1]))
+
+        def fill(tile: slice) -> None:
+            out[tile] = block(d.kernel, take(X, tile), d.atoms) @ coef
+
+        engine.map_ordered(fill, engine.tiles(n_rows(X), tile_rows(len(d))))
+        return out
+
+
+def check_alpha(alpha: Any) -> float:
+    """Return alpha as a float, or raise."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number):
+        raise TypeError(f"alpha must be a positive number; it is {alpha!r}")
+    if not (alpha > 0 and np.isfinite(alpha)):
+        raise ValueError(f"alpha must be positive and finite; it is {alpha!r}")
+    return float(alpha)

@@ -1,0 +1,129 @@
+"""Hyper-parameters without a search by hand: the width by leave-one-out error on some rows, alpha from the sums.
+
+For one width a fit gives the whole path of alpha (:class:`Spectrum`), and leave-one-out errors need no refits:
+y_i − f₋ᵢ(x_i) = (y_i − f(x_i))/(1 − h_i) with h_i = w_i z_iᵀ(Σ w z zᵀ + alpha·I)⁻¹ z_i.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.kernels import block, diagonal
+from squeak.core.nystrom import TriangularFeatures
+from squeak.core.rows import n_rows, take
+from squeak.core.seeds import SAMPLE, generator_at
+from squeak.core.sums import Arrays
+from squeak.core.types import Array, Rows
+from squeak.learners.data import ArrayTraining, Training
+from squeak.learners.normal import NormalEquations, Spectrum, tile_rows
+
+SEARCH_ROWS = 4_000
+SEARCH_ATOMS = 400
+WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+"""Multiples of the median distance that are tried; the best is then refined by factors of √2."""
+
+FEWEST_LEFT = 1e-10
+"""1 − h is taken to be no less: a row that fits itself alone says nothing of others."""
+
+
+def alpha_grid(mean_diagonal: float, n: float) -> Array:
+    """Return the alphas that ``"auto"`` tries: from 1e-8 to 0.1 of the trace of K, 19 of them."""
+    return np.geomspace(1e-8, 1e-1, 19) * mean_diagonal * max(n, 1.0)
+
+
+@dataclass(frozen=True)
+class LeaveOneOutTerm:
+    """Σ w (y − f₋ᵢ)² over a block, for every alpha."""
+
+    features: TriangularFeatures
+    spectrum: Spectrum
+    alphas: Array
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the sums, in tiles on the threads."""
+        y, weight = pair
+        turned = self.features.mixing @ self.spectrum.vectors
+        shrunk = 1.0 / (self.spectrum.values[:, None] + self.alphas)
+
+        def errors(tile: slice) -> Array:
+            Z = block(self.features.kernel, take(X, tile), self.features.atoms) @ turned
+            w = np.ones(len(Z)) if weight is None else weight[tile]
+            left = np.maximum(1.0 - w[:, None] * (np.square(Z) @ shrunk), FEWEST_LEFT)
+            targets = y[tile].reshape(len(Z), -1)
+            total = np.empty(len(self.alphas))
+            for number in range(len(self.alphas)):
+                residual = targets - Z @ (self.spectrum.moment * shrunk[:, [number]])
+                total[number] = w @ np.square(residual / left[:, [number]]).sum(axis=1)
+            return total
+
+        tiles = engine.tiles(n_rows(X), tile_rows(len(self.features.mixing)))
+        return (np.sum(engine.map_ordered(errors, tiles), axis=0),)
+
+
+def leave_one_out(data: Any, features: TriangularFeatures, spectrum: Spectrum, alphas: Array) -> Array:
+    """Return the mean squared leave-one-out error for every alpha: one more pass over the rows."""
+    (total,) = data.sum(LeaveOneOutTerm(features, spectrum, alphas))
+    return np.asarray(total / spectrum.weight)
+
+
+def wants_search(kernel: Any) -> bool:
+    """Tell whether a kernel's width is to be searched for."""
+    return isinstance(getattr(kernel, "length_scale", None), str) and kernel.length_scale == "auto"
+
+
+def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int) -> Any:
+    """Return the kernel with the width of least leave-one-out error, at each width's best alpha.
+
+    Parameters
+    ----------
+    kernel : kernel
+        With ``length_scale="auto"``; others come back as they are.
+    data : rows and targets
+        Up to 4,000 rows of it are used: drawn from rows in memory, the first of a stream.
+    y_of : function
+        Targets as numbers, one column an output.
+    seed : int
+    """
+    if not wants_search(kernel):
+        return kernel
+    X, y, weight = _some_rows(data, seed)
+    targets = np.asarray(y_of(y), dtype=np.float64).reshape(n_rows(X), -1)
+    targets = targets - np.average(targets, axis=0, weights=weight)
+    middle = type(kernel)(**{**kernel.get_params(deep=False), "length_scale": "median"}).resolve(X)
+    some = ArrayTraining(X, targets, weight)
+    tried = {factor: _error(middle, factor, some) for factor in WIDTHS}
+    best = min(tried, key=tried.__getitem__)
+    for factor in (best / np.sqrt(2.0), best * np.sqrt(2.0)):
+        tried[factor] = _error(middle, factor, some)
+    best = min(tried, key=tried.__getitem__)
+    return _wider(middle, best)
+
+
+def _some_rows(data: Training, seed: int) -> tuple[Rows, Any, Any]:
+    if isinstance(data, ArrayTraining):
+        X, y, weight = data.X, data.y, data.weight
+    else:
+        X, (y, weight) = next(iter(data.blocks()))
+    n = n_rows(X)
+    chosen = np.sort(generator_at(seed, SAMPLE, 77).permutation(n)[:SEARCH_ROWS])
+    return take(X, chosen), y[chosen], None if weight is None else weight[chosen]
+
+
+def _wider(kernel: Any, factor: float) -> Any:
+    params = kernel.get_params(deep=False)
+    return type(kernel)(**{**params, "length_scale": float(factor * params["length_scale"])})
+
+
+def _error(kernel: Any, factor: float, data: ArrayTraining) -> float:
+    """Return the least leave-one-out error over alpha at a multiple of a kernel's width."""
+    wider = _wider(kernel, factor)
+    n = n_rows(data.X)
+    atoms = take(data.X, np.unique(np.linspace(0, n - 1, min(n, SEARCH_ATOMS)).astype(np.int64)))
+    features = TriangularFeatures(wider, atoms)
+    alphas = alpha_grid(float(diagonal(wider, atoms).mean()), n)
+    equations = NormalEquations.sum(data, features, float(alphas[0]))
+    return float(leave_one_out(data, features, equations.spectrum(), alphas).min())

@@ -9,14 +9,17 @@ from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
 from squeak.core.storage import load, save
-from squeak.learners import KernelRidge
+from squeak.learners import KernelClassifier, KernelRidge, KernelRidgeCV, Nystroem
 from squeak.samplers import Disqueak, Kors, Squeak, merge
 
 __all__ = [
     "Dictionary",
     "Disqueak",
+    "KernelClassifier",
     "KernelRidge",
+    "KernelRidgeCV",
     "Kors",
+    "Nystroem",
     "Squeak",
     "__version__",
     "kernels",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,8 +31,9 @@ class GivenFeatures:
     """Features of rows that hold their kernel values with the atoms."""
 
     mixing: Array
-    atoms: Any = None
-    kernel: Any = _Given()
+
+    atoms: ClassVar[Any] = None
+    kernel: ClassVar[Any] = _Given()
 
     @property
     def rank(self) -> int:

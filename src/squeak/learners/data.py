@@ -163,3 +163,34 @@ def _sum_held(blocks: list[Block], term: Term) -> Arrays:
 
 
 Training: TypeAlias = ArrayTraining | SourceTraining
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """Targets less a number for each output."""
+
+    encode: Encode | None
+    by: Array
+
+    def __call__(self, y: Any) -> Array:
+        """Return the targets, shifted."""
+        values = np.asarray(y if self.encode is None else self.encode(y), dtype=np.float64)
+        return values - (self.by if values.ndim > 1 else self.by[0])
+
+
+def _mean_term(X: Rows, pair: tuple[Any, Any]) -> Arrays:
+    y, weight = pair
+    targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    if weight is None:
+        return targets.sum(axis=0), np.array(float(len(targets)))
+    return weight @ targets, np.array(weight.sum())
+
+
+def centred(data: Training) -> tuple[Training, Array]:
+    """Return the rows with targets of weighted mean zero, and that mean: a pass over a source's targets."""
+    total, weight = data.sum(_mean_term)
+    mean = np.asarray(total / weight)
+    shift = Shifted(None if isinstance(data, ArrayTraining) else data.encode, mean)
+    if isinstance(data, ArrayTraining):
+        return ArrayTraining(data.X, shift(data.y), data.weight), mean
+    return SourceTraining(data.source, shift, data.client), mean

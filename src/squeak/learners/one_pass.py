@@ -33,6 +33,7 @@ class OnePass:
     def __init__(self, sampler: Any, features: TriangularFeatures | None, given: Dictionary | None) -> None:
         self.sampler, self.features, self.given = sampler, features, given
         self.equations: NormalEquations | None = None
+        self.fit_intercept, self.intercept = False, np.zeros(1)
         self.dimensions = 0
         self.preprocessing: Preprocessing | None = None
 
@@ -41,7 +42,9 @@ class OnePass:
         """Return the state before the first row of a model's stream."""
         given = model._given_dictionary()
         if given is not None:
-            return cls(None, model._features(given), given)
+            begun = cls(None, model._features(given), given)
+            begun.fit_intercept = model.fit_intercept
+            return begun
         if model.regularised:
             raise ValueError("regularised features change with the dictionary: give one, or use fit")
         if model.sampler is not None:
@@ -56,10 +59,19 @@ class OnePass:
         else:
             atoms = DEFAULT_ATOMS if model.max_atoms is None else model.max_atoms
             sampler = Squeak(kernel=model.kernel, max_atoms=atoms, random_state=model.random_state)
-        return cls(sampler, None, None)
+        begun = cls(sampler, None, None)
+        begun.fit_intercept = model.fit_intercept
+        return begun
 
     def add(self, X: Rows, y: Any, weight: Any) -> None:
-        """Take in a block of rows; if anything fails nothing has changed."""
+        """Take in a block of rows; if anything fails nothing has changed.
+
+        An intercept is the mean of the first block's targets, for good: any constant near them serves.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        if self.equations is None and self.fit_intercept:
+            self.intercept = np.atleast_1d(np.average(y, axis=0, weights=weight))
+        y = y - (self.intercept if y.ndim > 1 else self.intercept[0])
         before = (None if self.sampler is None else dict(self.sampler.__dict__), self.features, self.equations)
         try:
             size = max(1024, CHUNK * (len(self.features.mixing) if self.features is not None else 256))
@@ -82,19 +94,20 @@ class OnePass:
                 if self.equations is not None:
                     self.equations = self.equations.moved_to(self.features)
         assert self.features is not None
-        sums = NormalTerm(self.features, raw=False)(X, (np.asarray(y, dtype=np.float64), weight))
+        sums = NormalTerm(self.features, raw=False)(X, (y, weight))
         fresh = NormalEquations.of(self.features, sums, raw=False)
         self.equations = fresh if self.equations is None else self.equations.plus(fresh)
 
     def into(self, model: Any) -> None:
         """Solve, and leave the result in the model."""
-        assert self.equations is not None and self.features is not None
+        assert self.equations is not None
+        assert self.features is not None
         d = self.given if self.given is not None else self.sampler.dictionary_
         if self.preprocessing is not None:
             d = replace(d, preprocessing=self.preprocessing)
         model.solver_, model.rank_, model._feature_map = "direct", self.features.rank, self.features
         model.n_iter_, model.condition_ = 1, None
         model._gram, model._alpha = self.equations.gram, float(model.alpha)
-        model.alpha_ = model._alpha
+        model.alpha_, model.intercept_ = model._alpha, self.intercept
         coef = self.features.mixing @ self.equations.solve(float(model.alpha))
         model._keep(d, coef, single=self.dimensions == 1)

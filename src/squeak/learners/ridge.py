@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine, storage
@@ -16,7 +17,7 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, Rows
-from squeak.learners.data import Training
+from squeak.learners.data import Training, centred
 from squeak.learners.normal import tile_rows
 from squeak.learners.one_pass import OnePass
 from squeak.learners.solving import RidgeLearner
@@ -31,7 +32,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     Minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over the functions f = Σ_j c_j k(·, atom_j): with features
     z = Mᵀ k(atoms, x), Mᵀ K_MM M = I, that is (Σ w z zᵀ + alpha·I) β = Σ w z y and c = M β. With all rows as
-    atoms it is scikit-learn's KernelRidge. No intercept, as there: centre y, or scale it.
+    atoms it is scikit-learn's KernelRidge. No intercept unless asked for, as there.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         One of them at most. A sampler such as ``BlessR()``, what it leaves None (kernel, ridge, random_state) comes
         from here; a :class:`Dictionary`, or rows to be used as they are; or a number of atoms, chosen by BLESS-R
         for rows in memory and by SQUEAK or DISQUEAK for streams. 10·√n atoms, 2,000 at most, without any.
+    fit_intercept : bool
+        Learn y less its (weighted) mean, and add the mean to predictions.
     solver : "auto", "direct" or "falkon"
         Normal equations in one pass, or conjugate gradients in a few; by the number of atoms.
     regularised : bool
@@ -61,6 +64,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     Attributes
     ----------
     dual_coef_ : array of shape (m,) or (m, outputs)
+    intercept_ : array of shape (outputs,)
     alpha_ : float
     dictionary_, kernel_, solver_, rank_, n_iter_
     condition_ : float or None
@@ -100,6 +104,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         sampler: Sampler | None = None,
         dictionary: Any = None,
         max_atoms: int | None = None,
+        fit_intercept: bool = False,
         solver: str = "auto",
         regularised: bool = False,
         preconditioner: str = "auto",
@@ -115,6 +120,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         self.sampler = sampler
         self.dictionary = dictionary
         self.max_atoms = max_atoms
+        self.fit_intercept = fit_intercept
         self.solver = solver
         self.regularised = regularised
         self.preconditioner = preconditioner
@@ -150,6 +156,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
             shape = data.y.shape
+        self.intercept_ = np.zeros(1)
+        if self.fit_intercept:
+            data, self.intercept_ = centred(data)
         d = self._dictionary_of(data)
         coef = self._solve(data, d)
         return self._keep(d, coef, single=len(shape) == 1)
@@ -172,8 +181,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         one.into(self)
         return self
 
+    def _streams(self) -> bool:
+        """Tell whether rows can be learned from one block at a time: sums, and nothing to search for."""
+        return self.solver != "falkon" and self.alpha != "auto" and not wants_search(self._own_kernel())
+
+    @available_if(lambda self: self._streams())  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
-        """Learn from more rows, which are not needed again.
+        """Learn from more rows, which are not needed again; not with FALKON, nor with anything "auto".
 
         With a ``dictionary`` the sums of the normal equations grow, and the result is that of one fit. Without, the
         dictionary is learned along the way by SQUEAK: when it changes, old rows are replaced by their projection
@@ -181,10 +195,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         rows outside the new span; with rows in random order it is within the noise (docs/learners.md).
         """
         self._check_ridge_parameters()
-        if self.alpha == "auto" or wants_search(self._own_kernel()):
-            raise ValueError("partial_fit sees too few rows at once for 'auto': give numbers, or use fit")
-        if self.solver == "falkon":
-            raise ValueError("partial_fit adds up normal equations: solver='direct' or 'auto'")
         first = not hasattr(self, "_stream")
         fitted = {} if not first else dict(self.__dict__)
         try:
@@ -237,7 +247,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        arrays = {"dual_coef": self.dual_coef_}
+        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
         if hasattr(self, "_gram"):
             arrays["gram"] = self._gram
         content = {"alpha": self._alpha, "regularised": bool(self.regularised), "solver": self.solver_}
@@ -249,6 +259,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         model: KernelRidge
         model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
         model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
+        model.intercept_ = arrays["intercept"]
         model.alpha_ = model._alpha = float(content["alpha"])
         model.regularised = bool(content["regularised"])
         model._feature_map = model._features(model.dictionary_)

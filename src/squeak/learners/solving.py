@@ -38,6 +38,7 @@ class RidgeLearner(DictionaryLearner):
     tol: float
     memory_budget: float | None
     dual_coef_: Array
+    intercept_: Array
     alpha_: float
     condition_: float | None
     callback: Callable[[int, Array], bool | None] | None
@@ -141,8 +142,8 @@ class RidgeLearner(DictionaryLearner):
         if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
             warnings.warn(
                 f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "
-                f"preconditioned system has condition {found.condition:.0f}: more atoms, weights by leverage scores, or "
-                "a larger alpha bring it down",
+                f"preconditioned system has condition {found.condition:.0f}: more atoms, weights by leverage "
+                "scores, or a larger alpha bring it down",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -157,6 +158,7 @@ class RidgeLearner(DictionaryLearner):
             out[tile] = block(d.kernel, take(X, tile), d.atoms) @ coef
 
         engine.map_ordered(fill, engine.tiles(n_rows(X), tile_rows(len(d))))
+        out += self.intercept_
         return out
 
 

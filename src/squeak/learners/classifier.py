@@ -1,0 +1,262 @@
+"""Classification on a dictionary: squared loss, one against the rest, or logistic loss with probabilities."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from squeak.core import storage
+from squeak.core.dictionary import Dictionary
+from squeak.core.seeds import RandomState
+from squeak.core.sources import RowSource
+from squeak.core.types import Array
+from squeak.learners.cached import kept_in_memory
+from squeak.learners.data import SourceTraining, Training, centred
+from squeak.learners.falkon import VoronoiTerm
+from squeak.learners.logistic import newton, probabilities
+from squeak.learners.solving import RidgeLearner
+from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.samplers.base import Sampler
+
+
+@dataclass(frozen=True)
+class Coding:
+    """Classes as columns of numbers: one column for two classes, else one for each."""
+
+    classes: Any
+    low: float
+
+    def __call__(self, y: Any) -> Array:
+        """Return the columns: 1 for the class, ``low`` for others."""
+        places = np.searchsorted(self.classes, y)
+        places = np.minimum(places, len(self.classes) - 1)
+        if not np.array_equal(self.classes[places], y):
+            raise ValueError("there are targets of a class that was not seen before")
+        if len(self.classes) == 2:
+            return np.where(places == 1, 1.0, self.low)[:, None]
+        return np.where(np.arange(len(self.classes)) == places[:, None], 1.0, self.low)
+
+
+@storage.register
+class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
+    """Kernel classification on a dictionary of the rows, for any number of them.
+
+    ``loss="squared"``: ridge regression on ±1, one class against the rest; the fast one. ``loss="logistic"``:
+    minimises Σ w ℓ(y, f) + (alpha/2)·‖f‖² with the logistic loss, for two classes or (softmax) several, by
+    Newton's method with FALKON's conjugate gradients; it gives probabilities. Both start from the classes'
+    frequencies: f is added to their mean, or to their log odds, and far from all rows that is the prediction.
+
+    Parameters
+    ----------
+    kernel : kernel, optional
+        RBF of the median width by default.
+    alpha : float or "auto"
+        Penalty, as in :class:`KernelRidge`; "auto" with the squared loss only.
+    loss : "squared" or "logistic"
+    sampler, dictionary, max_atoms, solver, regularised, preconditioner, max_iter, tol, memory_budget, callback
+        As in :class:`KernelRidge`; the solver is chosen for the squared loss only.
+    class_weight : dict, "balanced" or None
+    random_state : None, int, RandomState or Generator
+    verbose : int
+
+    Attributes
+    ----------
+    classes_ : array
+    intercept_ : array
+    dual_coef_ : array of shape (m,) for two classes, else (m, classes)
+    dictionary_, kernel_, solver_, alpha_, n_iter_
+
+    References
+    ----------
+    Spec, falkon-bless-random-features, 3.2 (several outputs) and 6.1 (logistic).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak import KernelClassifier
+    >>> from squeak.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((3000, 2))
+    >>> y = np.where(np.hypot(*X.T) < 1.2, "in", "out")
+    >>> model = KernelClassifier(kernel=RBF(1.0), alpha=0.1, loss="logistic", max_atoms=60, random_state=0).fit(X,
+    y)
+    >>> bool(model.score(X, y) > 0.97), model.predict_proba([[0.0, 0.0], [3.0, 0.0]]).round(1)
+    (True, array([[1., 0.],
+           [0., 1.]]))
+    """
+
+    kind: ClassVar[str] = "kernel-classifier"
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        alpha: float | str = 1.0,
+        loss: str = "squared",
+        sampler: Sampler | None = None,
+        dictionary: Any = None,
+        max_atoms: int | None = None,
+        class_weight: Any = None,
+        solver: str = "auto",
+        regularised: bool = False,
+        preconditioner: str = "auto",
+        max_iter: int = 50,
+        tol: float = 1e-7,
+        memory_budget: float | None = None,
+        callback: Callable[[int, Array], bool | None] | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.loss = loss
+        self.sampler = sampler
+        self.dictionary = dictionary
+        self.max_atoms = max_atoms
+        self.class_weight = class_weight
+        self.solver = solver
+        self.regularised = regularised
+        self.preconditioner = preconditioner
+        self.max_iter = max_iter
+        self.tol = tol
+        self.memory_budget = memory_budget
+        self.callback = callback
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
+        """Learn from all rows.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source with a target
+        y : array of shape (n,)
+            Classes: numbers, text, booleans.
+        sample_weight : array of shape (n,), optional
+        """
+        self._check_ridge_parameters()
+        if self.loss not in ("squared", "logistic"):
+            raise ValueError(f"loss must be 'squared' or 'logistic'; it is {self.loss!r}")
+        if self.loss == "logistic" and self.alpha == "auto":
+            raise ValueError("alpha='auto' is for the squared loss; give a number, or search with GridSearchCV")
+        self.__dict__.pop("dictionary_", None)
+        low = -1.0 if self.loss == "squared" else 0.0
+        if isinstance(X, RowSource):
+            if self.class_weight is not None:
+                raise ValueError("class_weight goes with arrays; a row source has no place for weights")
+            read = self._source(X, y, sample_weight)
+            if not read.repeatable:
+                raise ValueError("classes must be known before learning: an iterator can be read only once")
+            classes = _classes_of(X)
+            data: Training = SourceTraining(X, Coding(classes, low), read.client)
+        else:
+            array = self._array(X, y, sample_weight, y_numeric=False)
+            check_classification_targets(array.y)
+            classes = np.unique(array.y)
+            weight = array.weight
+            if self.class_weight is not None:
+                weight = compute_sample_weight(self.class_weight, array.y) * (1.0 if weight is None else weight)
+            _check_classes(classes)
+            data = type(array)(array.X, Coding(classes, low)(array.y), weight)
+        self.classes_ = classes
+        shifted, mean = centred(data)
+        if self.loss == "squared":
+            data, self.intercept_ = shifted, mean
+        else:
+            rare = np.finfo(np.float64).tiny
+            self.intercept_ = np.log(np.maximum(mean, rare))
+            if len(classes) == 2:
+                self.intercept_ = self.intercept_ - np.log(np.maximum(1.0 - mean, rare))
+        d = self._dictionary_of(data)
+        coef = self._solve(data, d) if self.loss == "squared" else self._newton(data, d)
+        self.dual_coef_ = coef[:, 0] if len(classes) == 2 else coef
+        self.dictionary_ = d
+        return self
+
+    def _newton(self, data: Any, d: Dictionary) -> Array:
+        features = self._features(d)
+        alpha = self.alpha_ = float(self.alpha)
+        if isinstance(data, SourceTraining):
+            data = data.persist()
+        data, seen = kept_in_memory(data, features, self.memory_budget)
+        weights = d.weights if d.calibrated else data.sum(VoronoiTerm(seen))[0]
+        offset = self.intercept_
+        found = newton(data, seen, features, weights, alpha, offset, max(float(self.tol), 1e-10))
+        self.solver_, self.rank_, self._feature_map = "newton", features.rank, features
+        self.n_iter_, self.passes_, self.condition_ = found.n_iter, found.passes, None
+        if not found.converged:
+            warnings.warn(
+                f"Newton's method ended with a gradient of {found.gradient:.2g} of the first: a larger alpha or "
+                "scaled columns help",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return features.mixing @ found.B
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f(x): positive for ``classes_[1]`` of two classes, else a column for each class."""
+        check_is_fitted(self)
+        values = self._values(self._rows_for(X))
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> Any:
+        """Return the class of every row."""
+        values = self.decision_function(X)
+        if values.ndim == 1:
+            return self.classes_[(values > 0).astype(np.intp)]
+        return self.classes_[values.argmax(axis=1)]
+
+    @available_if(lambda self: self.loss == "logistic")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of every class for every row."""
+        values = self.decision_function(X)
+        p = probabilities(values.reshape(len(values), -1))
+        return np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the fitted model's arrays and the rest as JSON data."""
+        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
+        classes = [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
+        content = {"classes": classes, "classes_dtype": str(self.classes_.dtype), "alpha": self.alpha_}
+        return learner_to_parts(self, arrays, {**content, "solver": self.solver_})
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelClassifier:
+        """Return the model that was stored."""
+        model: KernelClassifier
+        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
+        model.classes_ = np.array(content["classes"], dtype=_class_dtype(str(content["classes_dtype"])))
+        model.alpha_, model.intercept_ = float(content["alpha"]), arrays["intercept"]
+        return model
+
+
+def _class_dtype(name: str) -> Any:
+    kind = np.dtype(name) if name != "object" else np.dtype(object)
+    if kind.kind not in "biufUO":
+        raise ValueError(f"classes of the type {name} cannot be")
+    return kind
+
+
+def _classes_of(source: RowSource) -> Any:
+    """Return the classes of a source, in one pass over its targets."""
+    found: Any = None
+    for part in source.blocks():
+        check_classification_targets(part.y)
+        fresh = np.unique(part.y)
+        found = fresh if found is None else np.unique(np.concatenate([found, fresh]))
+    _check_classes(found)
+    return found
+
+
+def _check_classes(classes: Any) -> None:
+    if len(classes) < 2:
+        raise ValueError(f"there is only one class, {classes[0]!r}; two or more are needed")

@@ -28,7 +28,7 @@ RANK_TOLERANCE = 1e-12
 """Directions with less than this part of the largest eigenvalue or pivot are left out."""
 
 
-class _Features:
+class Features:
     """A linear map of kernel columns: transform(X) = k(X, atoms) · mixing, rows in tiles on the threads."""
 
     kernel: Any
@@ -56,6 +56,21 @@ class _Features:
         return out
 
 
+class GivenMap(Features):
+    """Features whose map was computed before: of a model that was stored.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+    mixing : array of shape (m, rank)
+    """
+
+    def __init__(self, dictionary: Any, mixing: Array) -> None:
+        self.kernel, self.atoms, self.mixing = dictionary.kernel, dictionary.atoms, mixing
+        if mixing.ndim != 2 or len(mixing) != n_rows(self.atoms):
+            raise ValueError("the features do not fit the dictionary")
+
+
 def _weighted_gram(kernel: Any, atoms: Rows, weights: Array | None, ridge: float) -> tuple[Array, Array]:
     """Return S K_II S + ridge·I and the diagonal of S; S is the identity for plain features."""
     if ridge < 0:
@@ -65,7 +80,7 @@ def _weighted_gram(kernel: Any, atoms: Rows, weights: Array | None, ridge: float
     return weighted_gram(gram(kernel, atoms), weights, ridge), np.sqrt(weights)
 
 
-class EigenFeatures(_Features):
+class EigenFeatures(Features):
     """Features from the eigenvectors: Z = C U Λ^(−1/2), S K_II S + ridge·I = U Λ Uᵀ, largest first.
 
     Parameters
@@ -102,7 +117,7 @@ class EigenFeatures(_Features):
         self.mixing = np.ascontiguousarray(root[:, None] * vectors / np.sqrt(eigenvalues))
 
 
-class TriangularFeatures(_Features):
+class TriangularFeatures(Features):
     """Features from the Cholesky factor: Z = C L⁻ᵀ, S K_II S + ridge·I = L Lᵀ, pivoted where it is singular.
 
     Parameters

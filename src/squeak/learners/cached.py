@@ -9,7 +9,7 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.kernels import Kernel, block
-from squeak.core.nystrom import TriangularFeatures
+from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.learners.data import ArrayTraining
@@ -41,7 +41,7 @@ class GivenFeatures:
         return int(self.mixing.shape[1])
 
 
-def kept_in_memory(data: Any, features: TriangularFeatures, budget: float | None) -> tuple[Any, Any]:
+def kept_in_memory(data: Any, features: Features, budget: float | None) -> tuple[Any, Any]:
     """Return data and features for many passes: kernel values in place of rows, if they fit into the budget.
 
     The values are those that every pass would compute, in float64: results do not change.

@@ -20,7 +20,7 @@ from scipy.linalg import cholesky, eigh_tridiagonal, solve_triangular
 
 from squeak.core import engine
 from squeak.core.kernels import block
-from squeak.core.nystrom import TriangularFeatures
+from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
@@ -38,7 +38,7 @@ SKETCH_SIGNS = 8
 class ProductTerm:
     """Σ w z (zᵀ v + t): one conjugate-gradient step over a block of rows, nothing of size n kept."""
 
-    features: TriangularFeatures
+    features: Features
     vector: Array | None
     targets: bool = False
 
@@ -75,7 +75,7 @@ class ProductTerm:
 class SketchTerm:
     """Φ Z of KRILL: rows of features added with random signs into a few buckets each."""
 
-    features: TriangularFeatures
+    features: Features
     buckets: int
     seed: int
 
@@ -113,7 +113,7 @@ class SketchTerm:
 class VoronoiTerm:
     """How many rows have each atom as their nearest, in the kernel: weights for centres that carry none."""
 
-    features: TriangularFeatures
+    features: Features
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
         """Return the (weighted) counts of a block."""
@@ -155,7 +155,7 @@ class Preconditioner:
         return np.asarray(solve_triangular(self.factor, v, lower=True, trans=1, check_finite=False))
 
 
-def weighted_preconditioner(features: TriangularFeatures, weights: Array, alpha: float) -> Preconditioner:
+def weighted_preconditioner(features: Features, weights: Array, alpha: float) -> Preconditioner:
     """Return the preconditioner from the atoms' own features: S = Σ_j c_j z_j z_jᵀ, FALKON's in the middle form."""
     with engine.single_blas():
         Z = block(features.kernel, features.atoms, features.atoms) @ features.mixing
@@ -164,7 +164,7 @@ def weighted_preconditioner(features: TriangularFeatures, weights: Array, alpha:
 
 
 def preconditioner(
-    data: Any, features: TriangularFeatures, d: Any, alpha: float, kind: str, seed: int, seen: Any = None
+    data: Any, features: Features, d: Any, alpha: float, kind: str, seed: int, seen: Any = None
 ) -> Any:
     """Return the preconditioner of a kind: ``"falkon"``, ``"voronoi"`` or ``"krill"``; ``"auto"`` chooses.
 

@@ -18,7 +18,7 @@ from scipy.special import expit, log_softmax, softmax
 
 from squeak.core import engine
 from squeak.core.kernels import block
-from squeak.core.nystrom import TriangularFeatures
+from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
@@ -54,7 +54,7 @@ def curved(p: Array, v: Array) -> Array:
 class _Pass:
     """A sum over rows of z times something computed from their outputs."""
 
-    features: TriangularFeatures
+    features: Features
     B: Array
     offset: Array
 
@@ -117,7 +117,7 @@ class NewtonResult:
 
 
 def newton(
-    data: Any, features: Any, own: TriangularFeatures, weights: Array, alpha: float, offset: Array, tol: float
+    data: Any, features: Any, own: Features, weights: Array, alpha: float, offset: Array, tol: float
 ) -> NewtonResult:
     """Minimise the penalised logistic loss from zero, to a gradient of ``tol`` times the first.
 
@@ -125,7 +125,7 @@ def newton(
     ----------
     data : rows, targets (0/1, or one column a class) and weights
     features : features of the rows as ``data`` has them
-    own : TriangularFeatures
+    own : Features
         Of the atoms, for the preconditioner.
     weights : array of shape (m,)
         How many rows each atom stands for.

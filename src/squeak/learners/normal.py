@@ -4,9 +4,11 @@ With features z(x) = Mᵀ k(x), k(x) = k(atoms, x) and Mᵀ K_MM M = I (core/nys
 
     (Σ w z zᵀ + alpha·I) β = Σ w z yᵀ,     f(x) = z(x)ᵀ β = k(x)ᵀ (M β).
 
-Σ k kᵀ costs one kernel pass and one symmetric product, and Mᵀ(Σ k kᵀ)M one product of size m. Rounding in the sum,
-eps·‖Σ k kᵀ‖, is then magnified by ‖M‖²; where that could reach alpha, features are formed for every row instead,
-at twice the price. Which of the two is known before the pass: :func:`raw_is_safe`.
+To form z for every row costs a product of its own. Σ k kᵀ costs one kernel pass and one symmetric product, and
+Mᵀ(Σ k kᵀ)M a product of size m; but its rounding, eps·‖Σ k kᵀ‖, is magnified by ‖M‖² = 1/λ_min(K_MM). Nearly all of
+‖Σ k kᵀ‖ lies in a few directions: with U the first m/32 eigenvectors of K_MM, k = k' + U c, c = Uᵀk, the sums of
+k'k'ᵀ, k'cᵀ and ccᵀ are kept apart, and what is left to magnify is eps·(n/m)·λ²_{m/32}. Whether that is well below
+alpha is known before the pass (:func:`leading_directions`); if it is not, features are formed for every row.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from scipy.linalg import eigh
 
 from squeak.core import engine
 from squeak.core.kernels import block
-from squeak.core.nystrom import TriangularFeatures
+from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
@@ -32,8 +34,14 @@ LANE_BYTES = 192 * 2**20
 UNKNOWN = 10**9
 """Rows of a source that does not say how many it has."""
 
-SAFE = 0.01
+ROUNDING = 1e-3
 """The part of alpha that rounding may reach."""
+
+LEADING = 32
+"""One direction in so many is kept apart: a tenth more work."""
+
+SMALL = 2e10
+"""Below so many products, n·m², features are formed for every row: it takes less than a second."""
 
 
 def tile_rows(m: int) -> int:
@@ -46,63 +54,89 @@ def lanes_for(m: int) -> int:
     return int(np.clip(LANE_BYTES // (8 * max(m, 1) ** 2), 2, 16))
 
 
-def raw_is_safe(features: TriangularFeatures, n: float, alpha: float) -> bool:
-    """Tell whether Σ k kᵀ may be summed as it is: eps·‖Σ k kᵀ‖·‖M‖² well below alpha.
+def leading_directions(features: Features, n: float, alpha: float) -> Array | None:
+    """Return the first eigenvectors of K_MM if sums of k may be taken with them apart, None if rounding forbids it.
 
-    ‖Σ k kᵀ‖ ≤ n·max ‖k‖², which is estimated by the atoms' own columns: n/m·‖K_MM‖²_F.
+    It is allowed if eps·(n/m)·λ²·‖M‖² ≤ alpha/1000, λ the last of the eigenvalues kept apart.
     """
+    from scipy.sparse.linalg import eigsh
+
+    m = len(features.mixing)
+    if n * m * m <= SMALL or m < 2 * LEADING:
+        return None
     K = block(features.kernel, features.atoms, features.atoms)
-    largest = n / len(K) * float(np.linalg.norm(K)) ** 2
-    spread = float(np.linalg.norm(features.mixing)) ** 2
-    return bool(np.finfo(np.float64).eps * largest * spread <= SAFE * alpha)
+    start = np.random.default_rng(0).random(m)
+    values, vectors = eigsh(K, k=m // LEADING, v0=start)
+    rounding = float(np.finfo(np.float64).eps) * n / m * float(values.min()) ** 2 * _norm(features.mixing) ** 2
+    return np.ascontiguousarray(vectors) if rounding <= ROUNDING * alpha else None
+
+
+def _norm(A: Array) -> float:
+    """Return the largest singular value, by power iteration; from below, and near enough."""
+    v: Any = np.random.default_rng(0).random(A.shape[1])
+    size = 1.0
+    for _ in range(30):
+        v = A.T @ (A @ v)
+        size = float(np.linalg.norm(v))
+        v = v / size
+    return float(np.sqrt(size))
 
 
 @dataclass(frozen=True)
 class NormalTerm:
-    """Σ w u uᵀ, Σ w u yᵀ, Σ w y yᵀ (its diagonal), Σ w and the number of rows; u is k(x), or z(x)."""
+    """Sums over rows for :class:`NormalEquations`.
 
-    features: TriangularFeatures
-    raw: bool
+    Without ``leading`` directions Σ w z zᵀ and Σ w z yᵀ; with them U those of [k', c], k = k' + U c. Then Σ w y²
+    for every output, Σ w and the number of rows.
+    """
+
+    features: Features
+    leading: Array | None = None
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
         """Return the sums over a block, in tiles on the threads."""
         y, weight = pair
         targets = y.reshape(len(y), -1)
-        m = len(self.features.mixing) if self.raw else self.features.rank
+        U, outputs = self.leading, targets.shape[1]
+        m = self.features.rank if U is None else len(U)
+        r = 0 if U is None else U.shape[1]
         tiles, lanes = engine.tiles(n_rows(X), tile_rows(len(self.features.mixing))), lanes_for(m)
 
         def lane(number: int) -> Arrays:
-            G, b, square = np.zeros((m, m)), np.zeros((m, targets.shape[1])), np.zeros(targets.shape[1])
+            G, cross, top = np.zeros((m, m)), np.zeros((m, r)), np.zeros((r, r))
+            b, first, square = np.zeros((m, outputs)), np.zeros((r, outputs)), np.zeros(outputs)
             for tile in tiles[number::lanes]:
-                u = self._columns(take(X, tile))
-                t = targets[tile]
+                u, t = block(self.features.kernel, take(X, tile), self.features.atoms), targets[tile]
                 if weight is not None:
                     root = np.sqrt(weight[tile])[:, None]
                     u, t = u * root, t * root
+                if U is None:
+                    u = u @ self.features.mixing
+                else:
+                    c = u @ U
+                    u -= c @ U.T
+                    cross += u.T @ c
+                    top += c.T @ c
+                    first += c.T @ t
                 G += u.T @ u
                 b += u.T @ t
                 square += np.einsum("ij,ij->j", t, t)
-            return G, b, square
+            return G, cross, top, b, first, square
 
         found = engine.map_ordered(lane, range(min(lanes, len(tiles))))
-        G, b, square = found[0]
+        total = found[0]
         for other in found[1:]:
-            G += other[0]
-            b += other[1]
-            square += other[2]
-        total = float(n_rows(X)) if weight is None else float(weight.sum())
-        return G, b, square, np.array(total), np.array(float(n_rows(X)))
-
-    def _columns(self, X: Rows) -> Array:
-        values = block(self.features.kernel, X, self.features.atoms)
-        return values if self.raw else values @ self.features.mixing
+            for kept, array in zip(total, other, strict=True):
+                kept += array
+        size = float(n_rows(X)) if weight is None else float(weight.sum())
+        return (*total, np.array(size), np.array(float(n_rows(X))))
 
 
 @dataclass(frozen=True)
 class NormalEquations:
     """Σ w z zᵀ and Σ w z yᵀ in the coordinates of some features, with what goodness of fit needs."""
 
-    features: TriangularFeatures
+    features: Features
     gram: Array
     moment: Array
     square: Array
@@ -110,22 +144,26 @@ class NormalEquations:
     n: int
 
     @classmethod
-    def of(cls, features: TriangularFeatures, sums: Arrays, raw: bool) -> NormalEquations:
+    def of(cls, term: NormalTerm, sums: Arrays) -> NormalEquations:
         """Return the equations from the sums of a :class:`NormalTerm`."""
-        gram, moment, square, weight, n = sums
-        if raw:
-            mixing = features.mixing
+        G, cross, top, b, first, square, weight, n = sums
+        if term.leading is not None:
+            U, mixing = term.leading, term.features.mixing
             with engine.single_blas():
-                gram, moment = mixing.T @ gram @ mixing, mixing.T @ moment
-        return cls(features, (gram + gram.T) / 2, moment, square, float(weight), int(n))
+                beside, turned = mixing.T @ cross, mixing.T @ U
+                G = mixing.T @ G @ mixing + beside @ turned.T + turned @ beside.T + turned @ top @ turned.T
+                b = mixing.T @ b + turned @ first
+        return cls(term.features, (G + G.T) / 2, b, square, float(weight), int(n))
 
     @classmethod
-    def sum(cls, data: Any, features: TriangularFeatures, alpha: float) -> NormalEquations:
-        """Return the equations of all rows, in one pass."""
-        n = data.n_at_most or UNKNOWN
-        scale = 1.0 if data.weight is None else float(np.max(data.weight))
-        raw = raw_is_safe(features, n * scale, alpha)
-        return cls.of(features, data.sum(NormalTerm(features, raw)), raw)
+    def sum(cls, data: Any, features: Features, alpha: float | None = None) -> NormalEquations:
+        """Return the equations of all rows, in one pass; with an alpha, in the cheapest way that is safe for it."""
+        leading = None
+        if alpha is not None:
+            scale = 1.0 if data.weight is None else float(np.max(data.weight))
+            leading = leading_directions(features, scale * (data.n_at_most or UNKNOWN), alpha)
+        term = NormalTerm(features, leading)
+        return cls.of(term, data.sum(term))
 
     def plus(self, other: NormalEquations) -> NormalEquations:
         """Return the equations of both sets of rows; the features must be the same."""
@@ -138,7 +176,7 @@ class NormalEquations:
             self.n + other.n,
         )
 
-    def moved_to(self, features: TriangularFeatures) -> NormalEquations:
+    def moved_to(self, features: Features) -> NormalEquations:
         """Return the equations with every row replaced by its projection on the span of other atoms.
 
         T = M_newᵀ K(new, old) M_old, G ← T G Tᵀ, b ← T b. What a row loses is its distance from the new span,

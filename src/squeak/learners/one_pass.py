@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
-from squeak.core.nystrom import TriangularFeatures
+from squeak.core.nystrom import Features, TriangularFeatures
 from squeak.core.rows import n_rows, same_rows, take
 from squeak.core.sources import Preprocessing
 from squeak.core.types import Rows
@@ -30,7 +30,7 @@ CHUNK = 4
 class OnePass:
     """A stream's sampler, and the normal equations in the coordinates of its dictionary so far."""
 
-    def __init__(self, sampler: Any, features: TriangularFeatures | None, given: Dictionary | None) -> None:
+    def __init__(self, sampler: Any, features: Features | None, given: Dictionary | None) -> None:
         self.sampler, self.features, self.given = sampler, features, given
         self.equations: NormalEquations | None = None
         self.fit_intercept, self.intercept = False, np.zeros(1)
@@ -94,8 +94,8 @@ class OnePass:
                 if self.equations is not None:
                     self.equations = self.equations.moved_to(self.features)
         assert self.features is not None
-        sums = NormalTerm(self.features, raw=False)(X, (y, weight))
-        fresh = NormalEquations.of(self.features, sums, raw=False)
+        term = NormalTerm(self.features)
+        fresh = NormalEquations.of(term, term(X, (y, weight)))
         self.equations = fresh if self.equations is None else self.equations.plus(fresh)
 
     def into(self, model: Any) -> None:
@@ -107,7 +107,6 @@ class OnePass:
             d = replace(d, preprocessing=self.preprocessing)
         model.solver_, model.rank_, model._feature_map = "direct", self.features.rank, self.features
         model.n_iter_, model.condition_ = 1, None
-        model._gram, model._alpha = self.equations.gram, float(model.alpha)
-        model.alpha_, model.intercept_ = model._alpha, self.intercept
+        model._gram, model.alpha_, model.intercept_ = self.equations.gram, float(model.alpha), self.intercept
         coef = self.features.mixing @ self.equations.solve(float(model.alpha))
         model._keep(d, coef, single=self.dimensions == 1)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal
+from squeak.core.nystrom import GivenMap
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
@@ -230,7 +231,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         if not hasattr(self, "_gram"):
             raise ValueError("return_std needs the factor of the fit, which this model does not hold")
         A = self._gram.copy()
-        A[np.diag_indices_from(A)] += self._alpha
+        A[np.diag_indices_from(A)] += self.alpha_
         factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
         inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
         out = np.empty(n_rows(X))
@@ -240,7 +241,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
             z = features.block(part)
             left = diagonal(features.kernel, part) - np.einsum("ij,ij->i", z, z)
             v = z @ inverse.T
-            out[tile] = np.sqrt(np.maximum(left, 0.0) + self._alpha * np.einsum("ij,ij->i", v, v))
+            out[tile] = np.sqrt(np.maximum(left, 0.0) + self.alpha_ * np.einsum("ij,ij->i", v, v))
 
         engine.map_ordered(fill, engine.tiles(n_rows(X), tile_rows(len(features.mixing))))
         return out
@@ -249,8 +250,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         """Return the fitted model's arrays and the rest as JSON data."""
         arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
         if hasattr(self, "_gram"):
-            arrays["gram"] = self._gram
-        content = {"alpha": self._alpha, "regularised": bool(self.regularised), "solver": self.solver_}
+            arrays["gram"], arrays["mixing"] = self._gram, self._feature_map.mixing
+        content = {"alpha": self.alpha_, "regularised": bool(self.regularised), "solver": self.solver_}
         return learner_to_parts(self, arrays, content)
 
     @classmethod
@@ -260,10 +261,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
         model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
         model.intercept_ = arrays["intercept"]
-        model.alpha_ = model._alpha = float(content["alpha"])
+        model.alpha_ = float(content["alpha"])
         model.regularised = bool(content["regularised"])
-        model._feature_map = model._features(model.dictionary_)
-        model.rank_ = model._feature_map.rank
         if "gram" in arrays:
-            model._gram = arrays["gram"]
+            model._gram, model._feature_map = arrays["gram"], GivenMap(model.dictionary_, arrays["mixing"])
         return model

@@ -116,7 +116,7 @@ class KernelRidgeCV(KernelRidge):
         path = np.array([features.mixing @ spectrum.solve(alpha) for alpha in alphas.tolist()])
         self.coef_path_ = path[:, :, 0] if single else path
         self.solver_, self.rank_, self._feature_map, self.condition_ = "direct", features.rank, features, None
-        self._gram, self._alpha, self.n_iter_ = equations.gram, self.alpha_, 1
+        self._gram, self.n_iter_ = equations.gram, 1
         return self._keep(d, path[int(np.argmin(self.errors_))], single=single)
 
     def _streams(self) -> bool:

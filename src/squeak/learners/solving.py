@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import block, diagonal, gram
-from squeak.core.nystrom import TriangularFeatures
+from squeak.core.nystrom import Features, TriangularFeatures
 from squeak.core.rows import n_rows, same_rows, take
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
@@ -56,7 +56,7 @@ class RidgeLearner(DictionaryLearner):
                 f"preconditioner must be 'auto', 'falkon', 'voronoi' or 'krill'; it is {self.preconditioner!r}"
             )
 
-    def _features(self, d: Dictionary) -> TriangularFeatures:
+    def _features(self, d: Dictionary) -> Features:
         if self.regularised:
             return TriangularFeatures(d.kernel, d.atoms, d.weights, d.ridge)
         return TriangularFeatures(d.kernel, d.atoms)
@@ -71,39 +71,41 @@ class RidgeLearner(DictionaryLearner):
 
     def _solve(self, data: Training, d: Dictionary) -> Array:
         """Set ``solver_`` and what it reports; return the coefficients of the atoms, shape (m, outputs)."""
-        features = self._features(d)
         chosen = self.solver
         if chosen == "auto":
             small = len(d) <= DIRECT_UP_TO or not data.repeatable or self.alpha == "auto"
             chosen = "direct" if small else "falkon"
+        if chosen == "direct" and self.alpha != "auto" and not self.regularised:
+            chosen = "exact" if isinstance(data, ArrayTraining) and same_rows(data.X, d.atoms) else chosen
+        self.solver_, self.n_iter_, self.condition_ = chosen, 1, None
         if self.alpha == "auto":
-            self.solver_, self.rank_, self._feature_map = "direct", features.rank, features
-            return self._automatic(data, features)
-        alpha = self.alpha_ = float(self.alpha)
-        if chosen == "direct" and isinstance(data, ArrayTraining) and same_rows(data.X, d.atoms):
-            chosen = "exact"
-        self.solver_, self.rank_, self._feature_map = chosen, features.rank, features
-        if chosen == "exact" and not self.regularised:
-            return self._exact(data, features, alpha)
-        if chosen != "falkon":
-            equations = NormalEquations.sum(data, features, alpha)
-            self.n_iter_, self.condition_ = 1, None
-            self._gram, self._alpha = equations.gram, alpha
-            return features.mixing @ equations.solve(alpha)
-        return features.mixing @ self._falkon(data, d, features, alpha)
+            return self._automatic(data, d)
+        self.alpha_ = float(self.alpha)
+        if chosen == "exact":
+            return self._exact(data, self._hold(self._features(d)))
+        if chosen == "falkon":
+            return self._falkon(data, d, self._hold(self._features(d)))
+        features = self._hold(self._features(d))
+        equations = NormalEquations.sum(data, features, self.alpha_)
+        self._gram = equations.gram
+        return features.mixing @ equations.solve(self.alpha_)
 
-    def _automatic(self, data: Training, features: TriangularFeatures) -> Array:
+    def _hold(self, features: Features) -> Features:
+        self._feature_map, self.rank_ = features, features.rank
+        return features
+
+    def _automatic(self, data: Training, d: Dictionary) -> Array:
         """Choose alpha by generalised cross-validation, from the sums of the one pass; return the coefficients."""
-        mean = float(diagonal(features.kernel, features.atoms).mean())
+        mean = float(diagonal(d.kernel, d.atoms).mean())
         alphas = alpha_grid(mean, data.n_at_most or UNKNOWN)
+        features = self._hold(self._features(d))
         equations = NormalEquations.sum(data, features, float(alphas[0]))
         spectrum = equations.spectrum()
         self.alpha_ = min(alphas.tolist(), key=spectrum.gcv)
-        self.n_iter_, self.condition_ = 1, None
-        self._gram, self._alpha = equations.gram, self.alpha_
+        self._gram = equations.gram
         return features.mixing @ spectrum.solve(self.alpha_)
 
-    def _exact(self, data: Training, features: TriangularFeatures, alpha: float) -> Array:
+    def _exact(self, data: Training, features: Features) -> Array:
         """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself."""
         from scipy.linalg import cho_factor, cho_solve
 
@@ -111,13 +113,12 @@ class RidgeLearner(DictionaryLearner):
         K = gram(features.kernel, data.X)
         Z = K @ features.mixing
         weight = np.ones(len(K)) if data.weight is None else data.weight
-        K[np.diag_indices_from(K)] += alpha / weight
-        self.n_iter_, self.condition_ = 1, None
-        self._gram, self._alpha = (Z * weight[:, None]).T @ Z, alpha
+        K[np.diag_indices_from(K)] += self.alpha_ / weight
+        self._gram = (Z * weight[:, None]).T @ Z
         factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
         return np.asarray(cho_solve(factor, data.y.reshape(len(K), -1).astype(np.float64)))
 
-    def _falkon(self, data: Any, d: Dictionary, features: TriangularFeatures, alpha: float) -> Array:
+    def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:
         from tqdm.auto import tqdm
 
         if not data.repeatable:
@@ -125,7 +126,7 @@ class RidgeLearner(DictionaryLearner):
         if isinstance(data, SourceTraining):
             data = data.persist()
         data, seen = kept_in_memory(data, features, self.memory_budget)
-        P = preconditioner(data, features, d, alpha, self.preconditioner, draw_seed(self.random_state), seen)
+        P = preconditioner(data, features, d, self.alpha_, self.preconditioner, draw_seed(self.random_state), seen)
         (right,) = data.sum(ProductTerm(seen, None, targets=True))
         bar = tqdm(total=self.max_iter, desc="FALKON", unit=" passes", disable=not self.verbose)
 
@@ -138,7 +139,7 @@ class RidgeLearner(DictionaryLearner):
                 lambda v: data.sum(ProductTerm(seen, v))[0], right, P, self.max_iter, self.tol, callback=after
             )
         self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
-        self._gram, self._alpha = P.S, alpha
+        self._gram = P.S
         if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
             warnings.warn(
                 f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "
@@ -147,7 +148,7 @@ class RidgeLearner(DictionaryLearner):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return found.beta
+        return features.mixing @ found.beta
 
     def _values(self, X: Rows) -> Array:
         """Return k(X, atoms)·coef for checked rows, in tiles on the threads."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.kernels import block, diagonal
-from squeak.core.nystrom import TriangularFeatures
+from squeak.core.nystrom import Features, TriangularFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.sums import Arrays
@@ -39,7 +39,7 @@ def alpha_grid(mean_diagonal: float, n: float) -> Array:
 class LeaveOneOutTerm:
     """Σ w (y − f₋ᵢ)² over a block, for every alpha."""
 
-    features: TriangularFeatures
+    features: Features
     spectrum: Spectrum
     alphas: Array
 
@@ -64,7 +64,7 @@ class LeaveOneOutTerm:
         return (np.sum(engine.map_ordered(errors, tiles), axis=0),)
 
 
-def leave_one_out(data: Any, features: TriangularFeatures, spectrum: Spectrum, alphas: Array) -> Array:
+def leave_one_out(data: Any, features: Features, spectrum: Spectrum, alphas: Array) -> Array:
     """Return the mean squared leave-one-out error for every alpha: one more pass over the rows."""
     (total,) = data.sum(LeaveOneOutTerm(features, spectrum, alphas))
     return np.asarray(total / spectrum.weight)
@@ -125,5 +125,5 @@ def _error(kernel: Any, factor: float, data: ArrayTraining) -> float:
     atoms = take(data.X, np.unique(np.linspace(0, n - 1, min(n, SEARCH_ATOMS)).astype(np.int64)))
     features = TriangularFeatures(wider, atoms)
     alphas = alpha_grid(float(diagonal(wider, atoms).mean()), n)
-    equations = NormalEquations.sum(data, features, float(alphas[0]))
+    equations = NormalEquations.sum(data, features)
     return float(leave_one_out(data, features, equations.spectrum(), alphas).min())

@@ -108,7 +108,7 @@ MISTAKES = {
     "bad width": (
         ["dictionary", "{f}/flights.csv", "--length-scale", "wide", "--out", "d.sqk"],
         2,
-        "--length-scale is a number or 'median', not 'wide'",
+        "--length-scale is a number, 'median' or 'auto', not 'wide'",
     ),
     "kors with a limit": (
         ["dictionary", "{f}/flights.csv", "--sampler", "kors", "--max-atoms", "5", "--out", "d.sqk"],

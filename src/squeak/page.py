@@ -206,3 +206,38 @@ def quantity(size: float) -> str:
         if size < limit:
             return f"{size / unit:.3g} {name}"
     return f"{size / 1e12:.3g} TB"
+
+
+def regression_scores(guess: Any, real: Any, mean: float) -> str:
+    """Return errors of predictions, beside those of the training mean."""
+    error, base = guess - real, mean - real
+    spread = float(np.sum((real - real.mean()) ** 2))
+    explained = 1.0 - float(np.sum(error**2)) / spread if spread > 0 else float("nan")
+    return "\n".join(
+        [
+            f"{len(real):,} rows",
+            f"  root mean squared error  {np.sqrt(np.mean(error**2)):.6g}   "
+            f"(mean alone {np.sqrt(np.mean(base**2)):.6g})",
+            f"  mean absolute error      {np.mean(np.abs(error)):.6g}   (mean alone {np.mean(np.abs(base)):.6g})",
+            f"  R²                       {explained:.4f}",
+        ]
+    )
+
+
+def classification_scores(guess: Any, real: Any, classes: Any, chances: Any = None) -> str:
+    """Return the accuracy of predicted classes, beside that of the commonest; and the log loss of chances."""
+    right = float(np.mean(guess == real))
+    commonest = max(float(np.mean(real == name)) for name in classes)
+    lines = [
+        f"{len(real):,} rows",
+        f"  accuracy  {100 * right:.2f}%   (the commonest class {100 * commonest:.2f}%)",
+    ]
+    for name in classes.tolist():
+        of_class = real == name
+        if of_class.any():
+            lines.append(f"    {name}: {100 * np.mean(guess[of_class] == name):.2f}% of {of_class.sum():,}")
+    if chances is not None:
+        known = np.isin(real, classes)
+        p = chances[known, np.searchsorted(classes, real[known])]
+        lines.append(f"  log loss  {-np.mean(np.log(np.maximum(p, 1e-15))):.4f}")
+    return "\n".join(lines)

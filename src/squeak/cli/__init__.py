@@ -1,4 +1,4 @@
-"""The command ``squeak``: learn a dictionary from files, look at it, merge it.
+"""The command ``squeak``: learn a dictionary or a model from files, look at it, predict with it.
 
 Exit codes: 0 done, 1 the data or a file is not as it should be, 2 the command line is not, 130 interrupted.
 """
@@ -16,6 +16,7 @@ from squeak._version import __version__
 from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
 from squeak.cli.errors import for_the_command, stop
+from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.planning import plan
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (dictionary, show, merge, compare, plan):
+for function in (fit, predict, evaluate, dictionary, show, merge, compare, plan):
     app.command()(function)
 
 

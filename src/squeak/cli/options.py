@@ -122,11 +122,13 @@ def kernel_of(name: KernelName, length_scale: str) -> Any:
     if name is KernelName.linear:
         return Linear()
     width: float | str = length_scale
-    if length_scale != "median":
+    if length_scale not in ("median", "auto"):
         try:
             width = positive(float(length_scale)) or 1.0
         except ValueError:
-            raise typer.BadParameter(f"--length-scale is a number or 'median', not {length_scale!r}") from None
+            raise typer.BadParameter(
+                f"--length-scale is a number, 'median' or 'auto', not {length_scale!r}"
+            ) from None
     return {KernelName.rbf: RBF, KernelName.laplacian: Laplacian, KernelName.matern: Matern}[name](width)
 
 

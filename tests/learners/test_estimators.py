@@ -1,0 +1,94 @@
+"""Every learner is a scikit-learn estimator: their own suite of checks, pipelines, searches, clones, names."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from squeak import KernelClassifier, KernelRidge, KernelRidgeCV, Nystroem
+from squeak.kernels import RBF
+from squeak.samplers import BlessR
+
+KERNEL = RBF(1.0)  # a median width changes with repeated rows, which scikit-learn's checks of weights forbid
+ESTIMATORS = [
+    KernelRidge(KERNEL),
+    KernelRidge(KERNEL, fit_intercept=True, max_atoms=500),
+    KernelRidge(KERNEL, solver="falkon", tol=1e-12, max_iter=200),
+    KernelRidgeCV(KERNEL),
+    KernelClassifier(KERNEL),
+    KernelClassifier(KERNEL, loss="logistic", tol=1e-11),
+    Nystroem(KERNEL),
+    Nystroem(KERNEL, form="triangular"),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((400, 3)), columns=["a", "b", "c"])
+    return X, np.sin(X["a"]) + 0.1 * rng.standard_normal(400)
+
+
+def test_names_of_columns_are_remembered(frame):
+    X, y = frame
+    model = KernelRidge(KERNEL, max_atoms=40, random_state=0).fit(X, y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X[["b", "a", "c"]])
+    names = Nystroem(KERNEL, max_atoms=10, random_state=0).fit(X).get_feature_names_out()
+    assert names[:2].tolist() == ["nystroem0", "nystroem1"]
+    table = Nystroem(KERNEL, max_atoms=10, random_state=0).set_output(transform="pandas").fit_transform(X)
+    assert isinstance(table, pd.DataFrame)
+
+
+def test_polars_frames_come_in(frame):
+    polars = pytest.importorskip("polars")
+    X, y = frame
+    table = polars.DataFrame({name: X[name].to_numpy() for name in X.columns})
+    ours = KernelRidge(KERNEL, max_atoms=40, random_state=0).fit(table, y).predict(table)
+    assert np.allclose(ours, KernelRidge(KERNEL, max_atoms=40, random_state=0).fit(X, y).predict(X))
+
+
+def test_pipelines_searches_and_clones(frame):
+    X, y = frame
+    line = make_pipeline(StandardScaler(), KernelRidge(KERNEL, max_atoms=40, random_state=0))
+    grid = {"kernelridge__alpha": [0.1, 10.0], "kernelridge__kernel__length_scale": [0.5, 2.0]}
+    search = GridSearchCV(line, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.8
+    copy = clone(KernelRidge(KERNEL, alpha=3.0, sampler=BlessR(ridge=2.0)))
+    assert (copy.alpha, copy.sampler.ridge, copy.kernel) == (3.0, 2.0, KERNEL)
+
+
+def test_nystroem_feeds_linear_models(frame):
+    X, y = frame
+    two = make_pipeline(Nystroem(KERNEL, max_atoms=60, random_state=0), Ridge(alpha=0.3, fit_intercept=False))
+    one = KernelRidge(KERNEL, alpha=0.3, max_atoms=60, random_state=0)
+    assert np.allclose(two.fit(X, y).predict(X), one.fit(X, y).predict(X), atol=1e-6)
+    labels = make_pipeline(Nystroem(KERNEL, max_atoms=60, random_state=0), LogisticRegression())
+    assert labels.fit(X, y > 0).score(X, y > 0) > 0.9
+
+
+def test_nystroem_reads_a_stream(frame):
+    X = frame[0].to_numpy()
+    map_ = Nystroem(KERNEL, max_atoms=50, random_state=0)
+    for start in range(0, 400, 80):
+        map_.partial_fit(X[start : start + 80])
+    assert map_.dictionary_.n_seen == 400
+    assert len(map_.dictionary_) <= 50
+    Z = map_.transform(X)
+    assert np.abs(Z @ Z.T - KERNEL(X)).mean() < 0.05
+    given = Nystroem(KERNEL, dictionary=X[:30]).fit(X)
+    assert np.allclose(given.transform(X[:30]) @ given.transform(X[:30]).T, KERNEL(X[:30]))
+    assert given.n_components_ == 30
+    assert Nystroem(KERNEL, dictionary=X[:30], n_components=5).fit_transform(X).shape == (400, 5)

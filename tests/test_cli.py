@@ -377,3 +377,46 @@ def test_a_dead_scheduler_is_named(folder, tmp_path, monkeypatch, capsys):
     assert code == 2
     code, printed = run_here(monkeypatch, capsys, *arguments, "--leaves", 2)
     assert code == 2
+
+
+def test_fit_predict_and_evaluate(folder, tmp_path):
+    """A regression and a classification, from files to predictions in files."""
+    model, out = tmp_path / "model.sqk", tmp_path / "p.parquet"
+    data = str(folder / "*.parquet")
+    done = command("fit", data, "--target", "delay", "--max-atoms", 60, "--out", model)
+    assert done.returncode == 0, done.stderr
+    assert "KernelRidge on" in done.stdout
+    done = command("predict", model, data, "--out", out, "--std")
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(out)
+    assert list(table.columns) == ["prediction", "std"]
+    assert len(table) == 20_000
+    done = command("evaluate", model, data, "--target", "delay")
+    assert "root mean squared error" in done.stdout
+    done = command(
+        "fit", data, "--target", "to", "--loss", "logistic", "--max-atoms", 40, "--alpha", 1, "--out", model, "-q"
+    )
+    assert done.returncode == 0, done.stderr
+    done = command("predict", model, data, "--out", out, "--probabilities")
+    assert done.returncode == 0, done.stderr
+    table = pd.read_parquet(out)
+    assert list(table.columns) == ["prediction", "p(AMS)", "p(CDG)", "p(LIL)"]
+    assert np.allclose(table.iloc[:, 1:].sum(axis=1), 1.0)
+    done = command("evaluate", model, data, "--target", "to")
+    assert "accuracy" in done.stdout
+    assert "log loss" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--target", "delay", "--loss", "logistic"], 2, "for classes"),
+        (["--target", "nothing"], 1, "nothing"),
+        (["--target", "delay", "--alpha", "much"], 2, "--alpha is a number or 'auto'"),
+    ],
+)
+def test_fit_says_what_is_wrong(arguments, code, message, folder, tmp_path):
+    done = command("fit", folder / "a.parquet", *arguments, "--out", tmp_path / "m.sqk")
+    assert done.returncode == code, done.stderr
+    assert message in " ".join(done.stderr.split())
+    assert not (tmp_path / "m.sqk").exists()

@@ -98,7 +98,9 @@ def run(out: Path) -> None:
 
 def predict_delays(flights: squeak.core.sources.RowSource, out: Path) -> None:
     """Learn arrival delays in one pass, every fifth flight kept back; say how well, and draw it."""
-    model = squeak.KernelRidge(RBF("median"), alpha=10.0, max_atoms=DELAY_ATOMS, fit_intercept=True, random_state=0)
+    model = squeak.KernelRidge(
+        RBF("median") + Linear(), alpha=10.0, max_atoms=DELAY_ATOMS, fit_intercept=True, random_state=0
+    )
     line = _Line()
     rows: list[Any] = []
     truth: list[Any] = []

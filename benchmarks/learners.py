@@ -1,20 +1,18 @@
 """KernelRidge beside scikit-learn's Nystroem + Ridge and beside its own floor, one kernel pass and one product.
 
-Same split, same width, same number of landmarks (uniform ones for both); then landmarks of our own. Real data from
-``../shared/data``; skipped, and said so, where that is absent. Times are medians of runs in turn.
+Same split, same width, same number of landmarks (uniform ones for both); then landmarks of our own. Real data is
+looked for in ``SQUEAK_DATA``; skipped, and said so, where that is absent. Times are medians of runs in turn.
 """
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import save
+from benchmarks.common import DATA, save
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
 REPEATS = 3
 
 
@@ -80,7 +78,8 @@ def one_size(name: str, data: Any, m: int, repeats: int = REPEATS) -> dict[str, 
 
     models = {
         "theirs": lambda: make_pipeline(
-            Nystroem(gamma=1 / (2 * width**2), n_components=m, random_state=0), Ridge(alpha=1.0, fit_intercept=False)
+            Nystroem(gamma=1 / (2 * width**2), n_components=m, random_state=0),
+            Ridge(alpha=1.0, fit_intercept=False),
         ),
         "ours": lambda: KernelRidge(RBF(width), alpha=1.0, sampler=Uniform(max_atoms=m, random_state=0)),
         "ours, BLESS-R": lambda: KernelRidge(RBF(width), alpha=1.0, sampler=BlessR(max_atoms=m, random_state=0)),
@@ -109,14 +108,19 @@ def one_size(name: str, data: Any, m: int, repeats: int = REPEATS) -> dict[str, 
         f"{speed['over_floor']:.2f} of the floor; predict {speed['predict']:.1f}×; errors {errors}",
         flush=True,
     )
-    return {"data": name, "rows": len(X), "columns": X.shape[1], "landmarks": m, "seconds": found, "errors": errors} | {
-        "speed": speed
-    }
+    return {
+        "data": name,
+        "rows": len(X),
+        "columns": X.shape[1],
+        "landmarks": m,
+        "seconds": found,
+        "errors": errors,
+    } | {"speed": speed}
 
 
 def run() -> None:
     if not DATA.is_dir():
-        print(f"  skipped: the data sets of {DATA.name} are not here")
+        print("  skipped: the data sets are not here; SQUEAK_DATA names their folder")
         return
     records = [one_size("nycflights", load("nycflights"), m) for m in (1000, 2000)]
     records.append(one_size("covtype", load("covtype"), 1000, repeats=1))

@@ -104,7 +104,8 @@ def one_size(name: str, data: Any, m: int, repeats: int = REPEATS) -> dict[str, 
         "over_floor": found["ours fit"] / found["floor"],
     }
     print(
-        f"  {name}, {len(X):,} × {X.shape[1]}, {m} landmarks: fit {found['ours fit']:.2f} s, {speed['fit']:.1f}× faster, "
+        f"  {name}, {len(X):,} × {X.shape[1]}, {m} landmarks: fit {found['ours fit']:.2f} s, "
+        f"{speed['fit']:.1f}× faster, "
         f"{speed['over_floor']:.2f} of the floor; predict {speed['predict']:.1f}×; errors {errors}",
         flush=True,
     )

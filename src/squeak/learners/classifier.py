@@ -87,8 +87,8 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     >>> from squeak.kernels import RBF
     >>> X = np.random.default_rng(0).standard_normal((3000, 2))
     >>> y = np.where(np.hypot(*X.T) < 1.2, "in", "out")
-    >>> model = KernelClassifier(kernel=RBF(1.0), alpha=0.1, loss="logistic", max_atoms=60, random_state=0).fit(X,
-    y)
+    >>> model = KernelClassifier(RBF(1.0), alpha=0.1, loss="logistic", max_atoms=60, random_state=0)
+    >>> model = model.fit(X, y)
     >>> bool(model.score(X, y) > 0.97), model.predict_proba([[0.0, 0.0], [3.0, 0.0]]).round(1)
     (True, array([[1., 0.],
            [0., 1.]]))

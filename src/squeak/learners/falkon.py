@@ -80,7 +80,7 @@ class SketchTerm:
     seed: int
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
-        """Return the sketch of a block; its signs depend on the rows' values, not on their place."""
+        """Return the sketch of a block; the signs of a tile depend on its first row, not on its place."""
         _, weight = pair
         tiles = engine.tiles(n_rows(X), tile_rows(len(self.features.mixing)))
         lanes = lanes_for(self.buckets)

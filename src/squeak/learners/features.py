@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import storage
 from squeak.core.dictionary import Dictionary
-from squeak.core.nystrom import EigenFeatures, TriangularFeatures
+from squeak.core.nystrom import EigenFeatures, Features, GivenMap, TriangularFeatures
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
@@ -67,6 +67,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
     kind: ClassVar[str] = "nystroem"
 
     _stream: Any
+    _features_of: Features
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
     def _map(self, d: Dictionary) -> Nystroem:
         kind = EigenFeatures if self.form == "eigen" else TriangularFeatures
         weights, ridge = (d.weights, d.ridge) if self.regularised else (None, 0.0)
-        features = kind(d.kernel, d.atoms, weights, ridge)
+        features: Features = kind(d.kernel, d.atoms, weights, ridge)
         if self.n_components is not None:
             features.mixing = np.ascontiguousarray(features.mixing[:, : self.n_components])
         self._features_of, self.dictionary_ = features, d
@@ -168,9 +169,5 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
         """Return the map that was stored."""
         model: Nystroem
         model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        d = model.dictionary_
-        model._map(d)
-        if arrays["mixing"].shape[0] != len(d):
-            raise ValueError("the features do not fit the dictionary")
-        model._features_of.mixing = arrays["mixing"]
+        model._features_of = GivenMap(model.dictionary_, arrays["mixing"])
         return model

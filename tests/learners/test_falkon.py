@@ -196,6 +196,18 @@ def test_leverage_scores_precondition_better_than_uniform():
     assert condition["bless"] < condition["uniform"]
 
 
+def test_a_path_of_alpha_starts_warm(data, d):
+    X, y = data
+    warm = KernelRidge(dictionary=d, solver="falkon", warm_start=True, tol=1e-6)
+    passes = []
+    for alpha in (0.3, 0.25, 0.2):
+        warm.set_params(alpha=alpha).fit(X, y)
+        passes.append(warm.n_iter_)
+    cold = KernelRidge(dictionary=d, solver="falkon", alpha=0.2, tol=1e-6).fit(X, y)
+    assert passes[-1] < cold.n_iter_
+    assert np.abs(warm.predict(X) - cold.predict(X)).max() < 1e-4
+
+
 def test_a_callback_may_end_the_iterations(data, d):
     X, y = data
     seen = []

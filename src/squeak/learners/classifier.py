@@ -63,7 +63,8 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     alpha : float or "auto"
         Penalty, as in :class:`KernelRidge`; "auto" with the squared loss only.
     loss : "squared" or "logistic"
-    sampler, dictionary, max_atoms, solver, regularised, preconditioner, max_iter, tol, memory_budget, callback
+    sampler, dictionary, max_atoms, solver, regularised, preconditioner, max_iter, tol, memory_budget, warm_start,
+    callback
         As in :class:`KernelRidge`; the solver is chosen for the squared loss only.
     class_weight : dict, "balanced" or None
     random_state : None, int, RandomState or Generator
@@ -111,6 +112,7 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         max_iter: int = 50,
         tol: float = 1e-7,
         memory_budget: float | None = None,
+        warm_start: bool = False,
         callback: Callable[[int, Array], bool | None] | None = None,
         random_state: RandomState = None,
         verbose: int = 0,
@@ -128,6 +130,7 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         self.max_iter = max_iter
         self.tol = tol
         self.memory_budget = memory_budget
+        self.warm_start = warm_start
         self.callback = callback
         self.random_state = random_state
         self.verbose = verbose

@@ -57,6 +57,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         Of FALKON; the tolerance is relative, for each output.
     memory_budget : float, optional
         Bytes that FALKON may take to keep kernel values between passes; 512 MB by default, 0 for none.
+    warm_start : bool
+        FALKON begins where the fit before ended, if ``dictionary`` is the same: for a path of alpha, large ones
+        first.
     callback : function of (iteration, coefficients), optional
         Called after each iteration of FALKON; returning True ends it.
     random_state : None, int, RandomState or Generator
@@ -112,6 +115,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         max_iter: int = 50,
         tol: float = 1e-7,
         memory_budget: float | None = None,
+        warm_start: bool = False,
         callback: Callable[[int, Array], bool | None] | None = None,
         random_state: RandomState = None,
         verbose: int = 0,
@@ -128,6 +132,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         self.max_iter = max_iter
         self.tol = tol
         self.memory_budget = memory_budget
+        self.warm_start = warm_start
         self.callback = callback
         self.random_state = random_state
         self.verbose = verbose

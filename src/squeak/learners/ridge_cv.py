@@ -88,6 +88,7 @@ class KernelRidgeCV(KernelRidge):
         self.verbose = verbose
 
     solver, preconditioner, max_iter, tol, memory_budget = "direct", "auto", 1, 1e-7, None
+    warm_start = False
     callback: Callable[[int, Array], bool | None] | None = None
     alpha: Any = "auto"
 

@@ -37,6 +37,8 @@ class RidgeLearner(DictionaryLearner):
     max_iter: int
     tol: float
     memory_budget: float | None
+    warm_start: bool
+    _before: tuple[Any, Array]
     dual_coef_: Array
     intercept_: Array
     alpha_: float
@@ -134,12 +136,15 @@ class RidgeLearner(DictionaryLearner):
             bar.update(1)
             return None if self.callback is None else self.callback(step, features.mixing @ beta)
 
+        start = None
+        if self.warm_start and getattr(self, "_before", (None, None))[0] is d:
+            start = self._before[1] if self._before[1].shape == right.shape else None
         with bar:
             found = conjugate_gradient(
-                lambda v: data.sum(ProductTerm(seen, v))[0], right, P, self.max_iter, self.tol, callback=after
+                lambda v: data.sum(ProductTerm(seen, v))[0], right, P, self.max_iter, self.tol, start, after
             )
         self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
-        self._gram = P.S
+        self._gram, self._before = P.S, (d, found.beta)
         if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
             warnings.warn(
                 f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "

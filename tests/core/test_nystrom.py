@@ -5,7 +5,7 @@ from squeak.core.kernels import gram
 from squeak.core.nystrom import EigenFeatures, TriangularFeatures
 from squeak.kernels import RBF, Linear
 from squeak.leverage import accuracy
-from squeak.samplers import ExactRLS
+from squeak.samplers import ExactRLS, Squeak
 
 FORMS = [EigenFeatures, TriangularFeatures]
 
@@ -52,3 +52,29 @@ def test_rank_deficient_atoms_give_no_more_features_than_rank(form, rng):
     np.testing.assert_allclose(Z @ Z.T, X @ X.T, atol=1e-10)
     with pytest.raises(ValueError, match="ridge must not be negative"):
         form(Linear(), X, ridge=-1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_reconstruction_keeps_lemma_4_3(seed, rng):
+    """0 ⪯ K − K̃_α ⪯ (α/(1 − ε))·K(K + ((α − εγ)/(1 − ε))·I)⁺ at the measured ε̂, for α = ε̂γ, γ, 2γ.
+
+    Plain features: 0 ⪯ K − K̃ ⪯ (εγ/(1 − ε))·I.
+    """
+    X = rng.standard_normal((200, 2))
+    kernel, gamma = RBF(1.0), 1.0
+    d = Squeak(kernel, ridge=gamma, oversampling=40, random_state=seed).fit(X).dictionary_
+    eps = accuracy(d, X)
+    assert eps < 1
+    K = kernel(X)
+    values, U = np.linalg.eigh(K)
+    values = np.maximum(values, 0.0)
+    for alpha in (eps * gamma, gamma, 2 * gamma):
+        Z = TriangularFeatures(kernel, d.atoms, d.weights, alpha).transform(X)
+        gap = K - Z @ Z.T
+        shift = (alpha - eps * gamma) / (1 - eps)
+        kept = values > 1e-10
+        bound = (U[:, kept] * (alpha / (1 - eps) * values[kept] / (values[kept] + shift))) @ U[:, kept].T
+        assert np.linalg.eigvalsh(gap)[0] > -1e-9
+        assert np.linalg.eigvalsh(bound - gap)[0] > -1e-8
+    Z = EigenFeatures(kernel, d.atoms).transform(X)
+    assert np.linalg.eigvalsh(K - Z @ Z.T)[-1] <= eps * gamma / (1 - eps) + 1e-9

@@ -138,3 +138,28 @@ class TriangularFeatures(_Features):
             inverse, order = pivoted_inverse_factor(A, RANK_TOLERANCE)
         self.mixing = np.zeros((n_rows(atoms), len(order)))
         self.mixing[order] = root[order, None] * inverse.T
+
+
+class FixedFeatures(_Features):
+    """Features whose mixing is known already, as from a file: a second factor could differ in its last bits.
+
+    Parameters
+    ----------
+    kernel : kernel
+    atoms : rows
+    mixing : array of shape (m, rank)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.nystrom import FixedFeatures, TriangularFeatures
+    >>> from squeak.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> features = TriangularFeatures(RBF(1.0), X)
+    >>> again = FixedFeatures(RBF(1.0), X, features.mixing)
+    >>> bool((again.transform(X) == features.transform(X)).all())
+    True
+    """
+
+    def __init__(self, kernel: Any, atoms: Rows, mixing: Array) -> None:
+        self.kernel, self.atoms, self.mixing = kernel, atoms, mixing

@@ -1,5 +1,7 @@
 """Learners: scikit-learn estimators that solve kernel problems on a dictionary."""
 
+from squeak.learners.kmeans import KernelKMeans
+from squeak.learners.pca import KernelPCA
 from squeak.learners.ridge import KernelRidge
 
-__all__ = ["KernelRidge"]
+__all__ = ["KernelKMeans", "KernelPCA", "KernelRidge"]

@@ -35,6 +35,9 @@ STARTS_ITERATIONS = 100
 SAME = 1e-9
 """Costs that differ by less than this part of Σ w k(x, x) are the same."""
 
+ROUNDING = 1e-14
+"""A squared distance below this part of the squared norms is zero: the rest is rounding."""
+
 
 @dataclass(frozen=True)
 class Centres:
@@ -314,7 +317,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             part = take(rows, tile)
             out[tile] = centres.norms - 2.0 * (block(d.kernel, part, d.atoms) @ centres.coef)
             if self_products:
-                out[tile] += diagonal(d.kernel, part)[:, None]
+                own = diagonal(d.kernel, part)[:, None]
+                out[tile] += own
+                out[tile][out[tile] < ROUNDING * (own + centres.norms)] = 0.0
 
         engine.map_ordered(fill, engine.tiles(n_rows(rows), tile_rows(len(d))))
         return out
@@ -325,11 +330,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def transform(self, X: Any) -> Array:
         """Return the distances ‖φ(x) − c‖ from every centre, shape (n, n_clusters)."""
-        return np.sqrt(np.maximum(self._squared(X, self_products=True), 0.0))
+        return np.sqrt(self._squared(X, self_products=True))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return minus the sum of the squared distances from the nearest centres."""
-        nearest = np.maximum(self._squared(X, self_products=True).min(axis=1), 0.0)
+        nearest = self._squared(X, self_products=True).min(axis=1)
         return -float(nearest.sum() if sample_weight is None else np.asarray(sample_weight) @ nearest)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -360,7 +365,8 @@ def _means(sums: Array, counts: Array, mixing: Array, places: Array) -> Centres:
     points = (sums @ mixing) / np.where(counts > 0, counts, 1.0)[:, None]
     settled = list(np.flatnonzero(counts > 0))
     for empty in np.flatnonzero(counts == 0):
-        near = np.sum((places[:, None, :] - points[None, settled]) ** 2, axis=2).min(axis=1)
+        there = points[settled]
+        near = np.min(np.sum(there**2, axis=1) - 2.0 * (places @ there.T), axis=1) + np.sum(places**2, axis=1)
         points[empty] = places[int(np.argmax(near))]
         settled.append(empty)
     return Centres.of(points, mixing)

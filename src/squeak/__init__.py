@@ -9,12 +9,13 @@ from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
 from squeak.core.storage import load, save
-from squeak.learners import KernelKMeans, KernelPCA, KernelRidge
+from squeak.learners import KernelCCA, KernelKMeans, KernelPCA, KernelRidge
 from squeak.samplers import Disqueak, Kors, Squeak, merge
 
 __all__ = [
     "Dictionary",
     "Disqueak",
+    "KernelCCA",
     "KernelKMeans",
     "KernelPCA",
     "KernelRidge",

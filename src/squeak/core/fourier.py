@@ -127,4 +127,6 @@ def _spectral_draws(kernel: Any, d: int, n: int, rng: np.random.Generator) -> Ar
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; it is {kernel.nu!r}")
         normal = rng.standard_normal((d, n))
         return normal / np.sqrt(rng.chisquare(2.0 * kernel.nu, n) / (2.0 * kernel.nu))
-    raise TypeError(f"random features are known for RBF, Laplacian, Matern and multiples of them, not for {kernel!r}")
+    raise TypeError(
+        f"random features are known for RBF, Laplacian, Matern and multiples of them, not for {kernel!r}"
+    )

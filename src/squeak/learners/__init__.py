@@ -1,7 +1,8 @@
 """Learners: scikit-learn estimators that solve kernel problems on a dictionary."""
 
+from squeak.learners.cca import KernelCCA
 from squeak.learners.kmeans import KernelKMeans
 from squeak.learners.pca import KernelPCA
 from squeak.learners.ridge import KernelRidge
 
-__all__ = ["KernelKMeans", "KernelPCA", "KernelRidge"]
+__all__ = ["KernelCCA", "KernelKMeans", "KernelPCA", "KernelRidge"]

@@ -13,10 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import engine, storage
+from squeak.core import storage
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.nystrom import FixedFeatures, TriangularFeatures
-from squeak.core.rows import n_rows, take
+from squeak.core.rows import take
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.sources import RowSource
 from squeak.core.sums import Arrays
@@ -24,9 +24,8 @@ from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import GivenFeatures, kept_in_memory
 from squeak.learners.data import ArrayTraining, SourceTraining, Training
-from squeak.learners.normal import tile_rows
 from squeak.learners.stored import learner_from_parts, learner_to_parts
-from squeak.learners.tiles import sum_tiles
+from squeak.learners.tiles import atom_values, sum_tiles
 from squeak.samplers.base import Sampler
 
 STARTS_ITERATIONS = 100
@@ -93,7 +92,9 @@ class _DiagonalTerm:
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
         values, weight = diagonal(self.kernel, X), pair[1]
-        return (np.array([values.sum(), len(values)]) if weight is None else np.array([weight @ values, weight.sum()]),)
+        return (
+            np.array([values.sum(), len(values)]) if weight is None else np.array([weight @ values, weight.sum()]),
+        )
 
 
 @storage.register
@@ -212,7 +213,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         )
         if moved:
             warnings.warn(
-                f"k-means still moved after {n_iter} passes: raise max_iter or tol", ConvergenceWarning, stacklevel=2
+                f"k-means still moved after {n_iter} passes: raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
             )
         _, counts, inertia = held.sum(AssignTerm(seen, centres.norms, centres.coef))
         self.inertia_, self.n_iter_ = max(float(inertia + trace), 0.0), n_iter
@@ -242,7 +245,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         here, trace = GivenFeatures(features.mixing), float(counts[some] @ norms[some])
         seed, best, least = draw_seed(self.random_state), None, np.inf
         for number in range(self.n_init):
-            draws = np.random.RandomState(generator_at(seed, PROBE, number).integers(2**31))  # noqa: NPY002
+            draws = np.random.RandomState(generator_at(seed, PROBE, number).integers(2**31))
             points, _ = kmeans_plusplus(Z, self.n_clusters, sample_weight=counts[some], random_state=draws)
             start = Centres.of(points, features.mixing)
             start, _, _ = self._lloyd(atoms, here, features.mixing, start, Z, trace, STARTS_ITERATIONS)
@@ -290,7 +293,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         sums, counts, cost = data.sum(AssignTerm(features, centres.norms, centres.coef))
         ((trace, _),) = data.sum(_DiagonalTerm(features.kernel))
         weights = old + counts
-        points = (old[:, None] * centres.points + sums @ features.mixing) / np.where(weights > 0, weights, 1.0)[:, None]
+        points = (old[:, None] * centres.points + sums @ features.mixing) / np.where(weights > 0, weights, 1.0)[
+            :, None
+        ]
         self._centres = Centres.of(np.where(weights[:, None] > 0, points, centres.points), features.mixing)
         self.cluster_weights_, self.dual_coef_ = weights, self._centres.coef
         self.inertia_ += max(float(cost + trace), 0.0)
@@ -311,17 +316,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """Return ‖φ(x) − c‖² for all rows and centres, without k(x, x) where only comparisons matter."""
         check_is_fitted(self)
         rows, d, centres = self._rows_for(X), self.dictionary_, self._centres
-        out = np.empty((n_rows(rows), len(centres.norms)))
-
-        def fill(tile: slice) -> None:
-            part = take(rows, tile)
-            out[tile] = centres.norms - 2.0 * (block(d.kernel, part, d.atoms) @ centres.coef)
-            if self_products:
-                own = diagonal(d.kernel, part)[:, None]
-                out[tile] += own
-                out[tile][out[tile] < ROUNDING * (own + centres.norms)] = 0.0
-
-        engine.map_ordered(fill, engine.tiles(n_rows(rows), tile_rows(len(d))))
+        out = atom_values(rows, d, -2.0 * centres.coef, -centres.norms)
+        if self_products:
+            own = diagonal(d.kernel, rows)[:, None]
+            out += own
+            out[out < ROUNDING * (own + centres.norms)] = 0.0
         return out
 
     def predict(self, X: Any) -> Any:

@@ -10,21 +10,22 @@ from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from squeak.core import engine, storage
+from squeak.core import storage
 from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import block, diagonal, gram
+from squeak.core.kernels import diagonal, gram
 from squeak.core.nystrom import FixedFeatures, TriangularFeatures
-from squeak.core.rows import n_rows, take
+from squeak.core.rows import n_rows
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.data import Training
-from squeak.learners.normal import NormalEquations, NormalTerm, raw_is_safe, tile_rows
+from squeak.learners.normal import NormalEquations, NormalTerm, raw_is_safe
 from squeak.learners.one_pass import OnePass
 from squeak.learners.preimage import preimages
 from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.tiles import atom_values
 from squeak.samplers.base import Sampler
 
 NOISE = 1e-12
@@ -224,15 +225,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     def transform(self, X: Any) -> Array:
         """Return the scores B_kᵀ(z(x) − mean) of every row, shape (n, k)."""
         check_is_fitted(self)
-        rows, d = self._rows_for(X), self.dictionary_
-        out = np.empty((n_rows(rows), self.n_components_))
-        shift = self._mean @ self._basis
-
-        def fill(tile: slice) -> None:
-            out[tile] = block(d.kernel, take(rows, tile), d.atoms) @ self.dual_coef_ - shift
-
-        engine.map_ordered(fill, engine.tiles(n_rows(rows), tile_rows(len(d))))
-        return out
+        return atom_values(self._rows_for(X), self.dictionary_, self.dual_coef_, self._mean @ self._basis)
 
     def inverse_transform(self, X: Any) -> Array:
         """Return rows whose feature vectors are nearest to those that scores describe: pre-images.
@@ -243,7 +236,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         check_is_fitted(self)
         scores = check_array(X, dtype=np.float64)
         if scores.shape[1] != self.n_components_:
-            raise ValueError(f"there are {self.n_components_} components; these scores have {scores.shape[1]} columns")
+            raise ValueError(
+                f"there are {self.n_components_} components; these scores have {scores.shape[1]} columns"
+            )
         points = scores @ self._basis.T + self._mean
         return preimages(self.dictionary_.kernel, self.dictionary_.atoms, points @ self._feature_map.mixing.T)
 
@@ -268,7 +263,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         features: Any = FixedFeatures(d.kernel, d.atoms, arrays["mixing"])
         stream = OnePass(None, features, d)
         stream.equations = NormalEquations(
-            features, arrays["gram"], arrays["moment"], arrays["square"], float(content["weight"]), int(content["n"])
+            features,
+            arrays["gram"],
+            arrays["moment"],
+            arrays["square"],
+            float(content["weight"]),
+            int(content["n"]),
         )
         model._check_pca_parameters()
         return model._keep(stream)

@@ -1,17 +1,23 @@
-"""Sums over the tiles of a block, on the threads, added in an order that does not depend on their number."""
+"""Sums and values over the tiles of a block, on the threads; sums in an order that does not depend on their number."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from squeak.core import engine
-from squeak.core.rows import n_rows
+from squeak.core.kernels import block
+from squeak.core.rows import n_rows, take
 from squeak.core.sums import Arrays
-from squeak.core.types import Rows
+from squeak.core.types import Array, Rows
 from squeak.learners.normal import lanes_for, tile_rows
 
 
-def sum_tiles(X: Rows, m: int, side: int, zero: Callable[[], Arrays], add: Callable[[Arrays, slice], None]) -> Arrays:
+def sum_tiles(
+    X: Rows, m: int, side: int, zero: Callable[[], Arrays], add: Callable[[Arrays, slice], None]
+) -> Arrays:
     """Return the sum over all tiles of some rows.
 
     Parameters
@@ -49,3 +55,25 @@ def sum_tiles(X: Rows, m: int, side: int, zero: Callable[[], Arrays], add: Calla
         for kept, array in zip(found[0], other, strict=True):
             kept += array
     return found[0]
+
+
+def atom_values(rows: Rows, d: Any, coef: Array, shift: Any = 0.0) -> Array:
+    """Return k(rows, atoms)·coef − shift, shape (len(rows), columns of coef).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak import Squeak
+    >>> from squeak.learners.tiles import atom_values
+    >>> X = np.random.default_rng(0).random((300, 2))
+    >>> d = Squeak(ridge=1.0, random_state=0).fit(X).dictionary_
+    >>> bool(np.allclose(atom_values(X, d, np.eye(len(d))), d.kernel(X, d.atoms)))
+    True
+    """
+    out = np.empty((n_rows(rows), coef.shape[1]))
+
+    def fill(tile: slice) -> None:
+        out[tile] = block(d.kernel, take(rows, tile), d.atoms) @ coef - shift
+
+    engine.map_ordered(fill, engine.tiles(n_rows(rows), tile_rows(len(d))))
+    return out

@@ -1,7 +1,7 @@
 """Random Fourier features: rows as vectors whose inner products are the kernel's on average, for any data.
 
-By Bochner's theorem a kernel of x − y is k(x, y) = E cos(ω·(x − y)), with ω from the kernel's spectral density. With
-ω_j from it and b_j uniform on [0, 2π],
+By Bochner's theorem a kernel of x − y is k(x, y) = E cos(ω·(x − y)), with ω from the kernel's spectral density.
+With ω_j from it and b_j uniform on [0, 2π],
 
     φ(x) = √(2/M)·(cos(ω_j·x + b_j))_j,    E φ(x)·φ(y) = k(x, y),    |φ(x)·φ(y) − k(x, y)| = O(M^(−1/2)).
 
@@ -127,6 +127,4 @@ def _spectral_draws(kernel: Any, d: int, n: int, rng: np.random.Generator) -> Ar
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; it is {kernel.nu!r}")
         normal = rng.standard_normal((d, n))
         return normal / np.sqrt(rng.chisquare(2.0 * kernel.nu, n) / (2.0 * kernel.nu))
-    raise TypeError(
-        f"random features are known for RBF, Laplacian, Matern and multiples of them, not for {kernel!r}"
-    )
+    raise TypeError(f"random features are known for RBF, Laplacian, Matern and their multiples, not for {kernel!r}")

@@ -112,8 +112,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
 
     References
     ----------
-    Spec, dictionaries-kernels-graphs, section 6.1 (features). Bach, Jordan, "Kernel independent component analysis",
-    2002, section 3.2; Hardoon, Szedmak, Shawe-Taylor, "Canonical correlation analysis", 2004.
+    Spec, dictionaries-kernels-graphs, section 6.1 (features). Bach, Jordan, "Kernel independent component
+    analysis", 2002, section 3.2; Hardoon, Szedmak, Shawe-Taylor, "Canonical correlation analysis", 2004.
 
     Examples
     --------
@@ -288,5 +288,6 @@ def _factor(S: Array, alpha: float) -> Array:
         return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
     except np.linalg.LinAlgError:
         raise ValueError(
-            f"alpha {alpha:.3g} is lost in rounding beside eigenvalues of {np.linalg.norm(S, 2):.3g}: use a larger alpha"
+            f"alpha {alpha:.3g} is lost in rounding beside eigenvalues of {np.linalg.norm(S, 2):.3g}: "
+            "use a larger alpha"
         ) from None

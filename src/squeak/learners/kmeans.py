@@ -37,6 +37,8 @@ SAME = 1e-9
 ROUNDING = 1e-14
 """A squared distance below this part of the squared norms is zero: the rest is rounding."""
 
+TINY = float(np.finfo(np.float64).tiny)
+
 
 @dataclass(frozen=True)
 class Centres:
@@ -86,15 +88,13 @@ class AssignTerm:
 
 @dataclass(frozen=True)
 class _DiagonalTerm:
-    """Σ w k(x, x), Σ w."""
+    """Σ w k(x, x)."""
 
     kernel: Any
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
         values, weight = diagonal(self.kernel, X), pair[1]
-        return (
-            np.array([values.sum(), len(values)]) if weight is None else np.array([weight @ values, weight.sum()]),
-        )
+        return (np.array(values.sum() if weight is None else weight @ values),)
 
 
 @storage.register
@@ -204,7 +204,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             data = self._array(X, None, sample_weight, targets=False)
         d = self._choose_dictionary(data, self._own_kernel(), None)
         features = TriangularFeatures(d.kernel, d.atoms)
-        ((trace, weight),) = data.sum(_DiagonalTerm(d.kernel))
+        (trace,) = data.sum(_DiagonalTerm(d.kernel))
         held: Any = data.persist() if isinstance(data, SourceTraining) else data
         held, seen = kept_in_memory(held, features, self.memory_budget)
         start, places = self._start(held, features, seen)
@@ -228,7 +228,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return self
 
     def _start(self, data: Any, features: TriangularFeatures, seen: Any) -> tuple[Centres, Array]:
-        """Return the best of the starts on the atoms, each of which stands for the rows nearest to it; and those."""
+        """Return the best start, and the places of the atoms, each of which stands for the rows nearest to it."""
         from sklearn.cluster import kmeans_plusplus
 
         K, norms = gram(features.kernel, features.atoms), diagonal(features.kernel, features.atoms)
@@ -238,7 +238,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         some = some[np.lexsort((counts[some], density[some]))]
         if len(some) < self.n_clusters:
             raise ValueError(
-                f"n_samples={len(some)} distinct rows in the dictionary are fewer than n_clusters={self.n_clusters}: "
+                f"n_samples={len(some)} distinct rows in the dictionary, fewer than n_clusters={self.n_clusters}: "
                 "take more atoms, or fewer clusters"
             )
         atoms, Z = ArrayTraining(K[some], None, counts[some]), K[some] @ features.mixing
@@ -291,11 +291,9 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         data = self._array(X, None, sample_weight, targets=False, reset=False)
         centres, features, old = self._centres, self._features_map, self.cluster_weights_
         sums, counts, cost = data.sum(AssignTerm(features, centres.norms, centres.coef))
-        ((trace, _),) = data.sum(_DiagonalTerm(features.kernel))
+        (trace,) = data.sum(_DiagonalTerm(features.kernel))
         weights = old + counts
-        points = (old[:, None] * centres.points + sums @ features.mixing) / np.where(weights > 0, weights, 1.0)[
-            :, None
-        ]
+        points = (old[:, None] * centres.points + sums @ features.mixing) / np.maximum(weights, TINY)[:, None]
         self._centres = Centres.of(np.where(weights[:, None] > 0, points, centres.points), features.mixing)
         self.cluster_weights_, self.dual_coef_ = weights, self._centres.coef
         self.inertia_ += max(float(cost + trace), 0.0)
@@ -361,7 +359,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
 def _means(sums: Array, counts: Array, mixing: Array, places: Array) -> Centres:
     """Return the means of the clusters; one without rows begins anew at the place farthest from all centres."""
-    points = (sums @ mixing) / np.where(counts > 0, counts, 1.0)[:, None]
+    points = (sums @ mixing) / np.maximum(counts, TINY)[:, None]
     settled = list(np.flatnonzero(counts > 0))
     for empty in np.flatnonzero(counts == 0):
         there = points[settled]

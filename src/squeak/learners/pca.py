@@ -36,7 +36,7 @@ RAW_UP_TO = 1e-8
 
 
 def moment_targets(kernel: Any, X: Rows) -> Array:
-    """Return (1, √k(x, x)) for every row: as targets of the normal equations they give Σ w z, Σ w and Σ w k(x, x)."""
+    """Return (1, √k(x, x)) for every row: targets for which the normal equations hold Σ w z, Σ w and Σ w k(x, x)."""
     return np.column_stack([np.ones(n_rows(X)), np.sqrt(diagonal(kernel, X))])
 
 
@@ -192,7 +192,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     def _keep(self, stream: OnePass) -> KernelPCA:
         """Take the components from the sums, and leave all that is known in the model."""
         equations, features = stream.equations, stream.features
-        assert equations is not None and features is not None
+        assert equations is not None
+        assert features is not None
         d = stream.dictionary
         weight, trace = (float(value) for value in equations.square)
         mean = equations.moment[:, 0] / weight if self.centre else np.zeros(features.rank)

@@ -1,4 +1,4 @@
-"""Sums and values over the tiles of a block, on the threads; sums in an order that does not depend on their number."""
+"""Values and sums over the tiles of a block, on the threads; the order of a sum does not depend on their number."""
 
 from __future__ import annotations
 

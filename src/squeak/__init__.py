@@ -9,7 +9,15 @@ from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
 from squeak.core.storage import load, save
-from squeak.learners import KernelCCA, KernelKMeans, KernelPCA, KernelRidge
+from squeak.learners import (
+    KernelCCA,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    RandomFeatureClassifier,
+    RandomFeatureRegressor,
+    RandomFeatures,
+)
 from squeak.samplers import Disqueak, Kors, Squeak, merge
 
 __all__ = [
@@ -20,6 +28,9 @@ __all__ = [
     "KernelPCA",
     "KernelRidge",
     "Kors",
+    "RandomFeatureClassifier",
+    "RandomFeatureRegressor",
+    "RandomFeatures",
     "Squeak",
     "__version__",
     "kernels",

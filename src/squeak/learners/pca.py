@@ -36,7 +36,7 @@ RAW_UP_TO = 1e-8
 
 
 def moment_targets(kernel: Any, X: Rows) -> Array:
-    """Return (1, √k(x, x)) for every row: targets for which the normal equations hold Σ w z, Σ w and Σ w k(x, x)."""
+    """Return (1, √k(x, x)) for every row: as targets they make the normal equations hold Σ w z and Σ w k(x, x)."""
     return np.column_stack([np.ones(n_rows(X)), np.sqrt(diagonal(kernel, X))])
 
 

@@ -31,9 +31,7 @@ def default_features(n: int) -> int:
 class FourierLearner(DictionaryLearner):
     """Base of what uses random Fourier features: there is no dictionary, but rows are checked in the same way."""
 
-    sampler: ClassVar[Any] = None
-    dictionary: ClassVar[Any] = None
-    max_atoms: ClassVar[Any] = None
+    sampler = dictionary = max_atoms = None
     n_features: int | None
     features_: FourierFeatures
     preprocessing_: Preprocessing | None

@@ -205,9 +205,10 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         atom_scores = gram(maps[0].kernel, maps[0].atoms) @ (maps[0].mixing @ a)
         signs = np.where(atom_scores[np.argmax(np.abs(atom_scores), axis=0), np.arange(k)] < 0, -1.0, 1.0)
         a, b = a * signs * np.sqrt(weight), b * signs * np.sqrt(weight)
-        spread = np.einsum("ij,ij->j", a, S[sides[0], sides[0]] @ a) * np.einsum(
-            "ij,ij->j", b, S[sides[1], sides[1]] @ b
+        spread = np.prod(
+            [np.einsum("ij,ij->j", c, S[side, side] @ c) for c, side in zip((a, b), sides, strict=True)], axis=0
         )
+        spread = np.maximum(spread, 0.0)  # nothing varies: rounding may be negative
         shared = np.einsum("ij,ij->j", a, S[sides[0], sides[1]] @ b)
         self.values_ = values[:k]
         self.correlations_ = np.divide(shared, np.sqrt(spread), out=np.zeros(k), where=spread > 0)

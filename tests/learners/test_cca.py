@@ -91,7 +91,9 @@ def test_sparse_rows_tables_and_files(views, tmp_path):
     np.testing.assert_allclose(table.transform(frame), mine.transform(X), atol=1e-9)
     np.testing.assert_allclose(table.transform_y(other), mine.transform_y(Y), atol=1e-9)
     sparse = KernelCCA(2, RBF(1.5), RBF(1.0), dictionary=sp.csr_array(X[:60]), dictionary_y=Y[:60])
-    np.testing.assert_allclose(sparse.fit(sp.csr_array(X), Y).transform(sp.csr_array(X)), mine.transform(X), atol=1e-7)
+    np.testing.assert_allclose(
+        sparse.fit(sp.csr_array(X), Y).transform(sp.csr_array(X)), mine.transform(X), atol=1e-7
+    )
     mine.save(tmp_path / "c.sqk")
     again = squeak.load(tmp_path / "c.sqk")
     np.testing.assert_array_equal(again.transform(X), mine.transform(X))

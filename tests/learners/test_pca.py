@@ -97,7 +97,9 @@ def test_components_on_a_dictionary_keep_the_bounds_of_the_theory(X, learned):
     K, eps, ridge = gram(learned.kernel, X), accuracy(learned, X), learned.ridge
     values = np.linalg.eigvalsh(K)[::-1]
     whole = KernelPCA(None, dictionary=learned, centre=False).fit(X)
-    assert whole.reconstruction_error_ <= ridge / (1 - eps) * effective_dimension(X, kernel=learned.kernel, ridge=ridge)
+    assert whole.reconstruction_error_ <= ridge / (1 - eps) * effective_dimension(
+        X, kernel=learned.kernel, ridge=ridge
+    )
     for k in (1, 3, 8):
         error = KernelPCA(k, dictionary=learned, centre=False).fit(X).reconstruction_error_
         best = values[k:].sum()
@@ -110,7 +112,9 @@ def test_components_on_a_dictionary_keep_the_bounds_of_the_theory(X, learned):
 def test_auto_keeps_the_eigenvalues_above_the_ridge(X, learned):
     mine = KernelPCA("auto", dictionary=learned, centre=False).fit(X)
     assert mine.eigenvalues_.min() > learned.ridge
-    assert KernelPCA(mine.n_components_ + 1, dictionary=learned, centre=False).fit(X).eigenvalues_[-1] <= learned.ridge
+    assert (
+        KernelPCA(mine.n_components_ + 1, dictionary=learned, centre=False).fit(X).eigenvalues_[-1] <= learned.ridge
+    )
 
 
 def test_blocks_of_a_stream_are_one_fit_with_a_given_dictionary(X, learned):
@@ -162,9 +166,7 @@ def test_saved_and_loaded_it_goes_on_where_it_was(X, learned, tmp_path):
     mine.save(tmp_path / "p.sqk")
     again = squeak.load(tmp_path / "p.sqk")
     np.testing.assert_array_equal(again.transform(X), mine.transform(X))
-    np.testing.assert_array_equal(
-        again.partial_fit(X[200:]).transform(X), mine.partial_fit(X[200:]).transform(X)
-    )
+    np.testing.assert_array_equal(again.partial_fit(X[200:]).transform(X), mine.partial_fit(X[200:]).transform(X))
     assert again.reconstruction_error_ == mine.reconstruction_error_
 
 

@@ -17,6 +17,9 @@ from squeak.learners.data import ArrayTraining, Training
 from squeak.learners.random_features import FourierLearner, check_whole, default_features
 from squeak.learners.sgd import Descent, Loss, Squared, Survey, safe_step
 
+DIVERGED = 1e3
+"""An error of so many times that of a constant comes from steps that are too long."""
+
 
 class SgdLearner(FourierLearner):
     """Base of the two learners: the loop over passes, batches and the validation."""
@@ -82,19 +85,22 @@ class SgdLearner(FourierLearner):
         survey = Survey.of(data.blocks(), draw_seed(self.random_state), float(self.validation_fraction), self._look)
         descent = self._begin(survey)
         scale = 1.0 if data.weight is None else 1.0 / float(np.mean(data.weight))
-        best, least, waited, errors, number = descent.coef, np.inf, 0, [], 0
+        best, waited, errors, number = descent.coef.copy(), 0, [], 0
+        constant = np.inf if survey.held is None else descent.error(best, survey.held, self._encode)
+        least = constant
         with engine.single_blas():
             for number in range(1, int(self.max_passes) + 1):
                 descent.begin(survey.n_training, float(self.tail))
                 for rows, y, weight, order in survey.passes(data.blocks(), number, bool(self.shuffle)):
                     descent.feed(rows, self._encode, y, None if weight is None else weight * scale, order)
                 coef = descent.end()
-                if not np.isfinite(coef).all():
-                    raise ValueError(f"the steps diverge: step {descent.step:.3g} is too long, use step=1")
+                self._check_finite(coef, descent.step)
                 if survey.held is None:
                     best = coef
                     continue
                 errors.append(descent.error(coef, survey.held, self._encode))
+                if errors[-1] > DIVERGED * constant:
+                    self._check_finite(np.array(np.inf), descent.step)
                 waited = 0 if errors[-1] < (1.0 - self.tol) * least else waited + 1
                 if errors[-1] < least:
                     best, least = coef, errors[-1]
@@ -103,6 +109,11 @@ class SgdLearner(FourierLearner):
         self.validation_errors_ = np.array(errors)
         self._keep_preprocessing(X)
         self._keep(descent, best, number)
+
+    @staticmethod
+    def _check_finite(coef: Array, step: float) -> None:
+        if not np.isfinite(coef).all():
+            raise ValueError(f"the steps diverge: step {step:.3g} is too long, use 'auto', or 1")
 
     def _partial_fit(self, data: ArrayTraining) -> None:
         """Learn from one block, once through; the first one fixes features, batch, step and intercept."""
@@ -117,8 +128,7 @@ class SgdLearner(FourierLearner):
             descent.begin(len(order), float(self.tail))
             descent.feed(data.X, self._encode, data.y, data.weight, order)
             coef = descent.end()
-        if not np.isfinite(coef).all():
-            raise ValueError(f"the steps diverge: step {descent.step:.3g} is too long, use step=1")
+        self._check_finite(coef, descent.step)
         self._keep(descent, coef, getattr(self, "n_passes_", 0) + 1)
 
     def _keep(self, descent: Descent, coef: Array, passes: int) -> None:

@@ -1,8 +1,8 @@
 """Random features: how many it takes, beside those of a dictionary; and what batch and step do.
 
-Left: the root mean square error of the kernel on 1,000 rows against the number of features, random and Nyström (mean
-of five runs). Right: test error against passes over 4,000 rows, for batches of one row, √n and all, each with the
-longest safe step of its size.
+Left: the root mean square error of the kernel on 1,000 rows against the number of features, random and Nyström
+(mean of five runs). Right: test error against passes over 4,000 rows, for batches of one row, √n and all, each with
+the longest safe step of its size.
 """
 
 from __future__ import annotations

@@ -101,6 +101,18 @@ def test_sparse_rows_tables_and_files(views, tmp_path):
     assert list(mine.get_feature_names_out()) == ["kernelcca0", "kernelcca1"]
 
 
+def test_a_source_carries_both_views(views):
+    X, Y = views
+    made = {"dictionary": X[:60], "dictionary_y": Y[:60]}
+    here = KernelCCA(2, RBF(1.5), RBF(1.0), **made).fit(X, Y)
+    there = KernelCCA(2, RBF(1.5), RBF(1.0), **made).fit(squeak.rows(X, target=Y))
+    np.testing.assert_allclose(there.transform(X), here.transform(X), atol=1e-8)
+    learned = KernelCCA(1, RBF(1.5), RBF(1.0), max_atoms=60, random_state=0).fit(squeak.rows(X, target=Y))
+    assert learned.dictionary_y_.atoms.shape[1] == 2
+    assert len(learned.dictionary_y_) <= 60
+    assert learned.values_[0] == pytest.approx(here.values_[0], rel=0.05)
+
+
 def test_what_cannot_be_is_said(views):
     X, Y = views
     with pytest.raises(ValueError, match="alpha must be positive"):

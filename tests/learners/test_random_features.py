@@ -289,6 +289,21 @@ def test_streams_go_on_and_files_keep_them(task, tmp_path):
     np.testing.assert_array_equal(squeak.load(tmp_path / "c.sqk").predict_proba(X), sorter.predict_proba(X))
 
 
+def test_classes_keep_their_type_and_hostile_ones_are_refused(task, tmp_path):
+    from squeak.learners.random_feature_classifier import _classes_from
+
+    X, y = task
+    for names in (y > 0, np.where(y > 0, 3, 1).astype(np.int32), np.where(y > 0, "b", "a").astype(object)):
+        model = RandomFeatureClassifier(RBF(1.5), n_features=20, max_passes=1, random_state=0).fit(X, names)
+        model.save(tmp_path / "c.sqk")
+        again = squeak.load(tmp_path / "c.sqk")
+        assert again.classes_.dtype == model.classes_.dtype == names.dtype
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    for kind in ("<V900000000", "<M8[s]", "", "<f16"):
+        with pytest.raises(ValueError, match="cannot be of the type"):
+            _classes_from([1, 2], kind)
+
+
 BAD = [
     ({"step": 0.0}, "step must be"),
     ({"step": "long"}, "step must be"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, ClassVar
 
 import numpy as np
@@ -197,6 +198,17 @@ class RandomFeatureClassifier(ClassifierMixin, SgdLearner):  # type: ignore[misc
     ) -> RandomFeatureClassifier:
         """Return the model that was stored."""
         model: RandomFeatureClassifier = cls._from_parts(arrays, content, kernel)
-        model.classes_ = np.array(content["classes"], dtype=np.dtype(str(content["class_type"])))
+        model.classes_ = _classes_from(content["classes"], str(content["class_type"]))
         model._restore(arrays, content)
         return model
+
+
+def _classes_from(names: list[Any], kind: str) -> Any:
+    """Return classes as they were; a type that no classes have is refused, whatever the file says."""
+    if kind == "|O":
+        return np.array(names, dtype=object)
+    if kind[1:2] == "U":
+        return np.array([str(name) for name in names])
+    if re.fullmatch(r"[<|][biuf][1248]", kind) is None:
+        raise ValueError(f"classes cannot be of the type {kind!r}")
+    return np.array(names, dtype=np.dtype(kind))

@@ -46,7 +46,7 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
         Average the iterates of this last part of every pass's steps; 0 for the last iterate.
     shuffle : bool
         Use the rows in a random order: all of them where they are in memory, block by block (65,536 rows at most)
-        where they come from a source. A source that is sorted wants ``squeak.rows(..., shuffle=...)`` as well.
+        where they come from a source. A source that is sorted wants ``squeak.rows(..., shuffle=True)`` as well.
         False: the order they have.
     random_state : None, int, RandomState or Generator
 

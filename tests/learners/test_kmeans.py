@@ -14,7 +14,7 @@ from squeak import KernelKMeans
 from squeak.kernels import RBF, Linear
 
 
-@parametrize_with_checks([KernelKMeans(3, kernel=RBF(1.0))])
+@parametrize_with_checks([KernelKMeans(3, kernel=RBF(1.0), n_init=3)])
 def test_scikit_learns_contract(estimator, check):
     check(estimator)
 

@@ -140,5 +140,5 @@ def client():
 
 
 def test_a_cluster_gives_the_same(table, path, client):
-    for name in NAMES:  # one test, so that one cluster is enough for all
+    for name in set(NAMES) - {"features"}:  # one test, so that one cluster is enough for all
         same(in_memory(name, table), from_file(name, table, path), table[0])

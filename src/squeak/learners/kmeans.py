@@ -13,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import storage
+from squeak.core import engine, storage
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.nystrom import FixedFeatures, TriangularFeatures
 from squeak.core.rows import take
@@ -207,10 +207,11 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         (trace,) = data.sum(_DiagonalTerm(d.kernel))
         held: Any = data.persist() if isinstance(data, SourceTraining) else data
         held, seen = kept_in_memory(held, features, self.memory_budget)
-        start, places = self._start(held, features, seen)
-        centres, moved, n_iter = self._lloyd(
-            held, seen, features.mixing, start, places, float(trace), self.max_iter, bool(self.verbose)
-        )
+        with engine.single_blas():
+            start, places = self._start(held, features, seen)
+            centres, moved, n_iter = self._lloyd(
+                held, seen, features.mixing, start, places, float(trace), self.max_iter, bool(self.verbose)
+            )
         if moved:
             warnings.warn(
                 f"k-means still moved after {n_iter} passes: raise max_iter or tol",

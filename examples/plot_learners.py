@@ -1,7 +1,8 @@
 """Ridge regression on a dictionary: what the landmarks, and FALKON's weights, are worth.
 
-Left: 20,000 rows, of which some 300 lie in 30 small clusters far from the rest. Test error of either kind against the
-number of atoms, for uniform landmarks and for those of BLESS-R. Right: FALKON's residual after each pass with 300 centres of either kind.
+Left: 20,000 rows, of which some 300 lie in 30 small clusters far from the rest. Test error of either kind against
+the number of atoms, for uniform landmarks and for those of BLESS-R. Right: FALKON's residual after each pass with
+300 centres of either kind.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ COLOURS = {"uniform": "#d9730d", "BLESS-R": "#0b6e99"}
 
 
 def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, the function's values, and which rows are rare."""
     rng = np.random.default_rng(seed)
     centres = 6.0 * np.random.default_rng(7).standard_normal((30, 3))
     rare = rng.random(n) < 0.015
@@ -31,11 +33,13 @@ def rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, np.sin(2.0 * X[:, 0]) + np.cos(X[:, 1] * X[:, 2]), rare
 
 
-def sampler(name: str, atoms: int, seed: int):
+def sampler(name: str, atoms: int, seed: int) -> Uniform | BlessR:
+    """Return the sampler of a name."""
     return (Uniform if name == "uniform" else BlessR)(max_atoms=atoms, random_state=seed)
 
 
 def main() -> None:
+    """Draw both figures."""
     X, f, _ = rows(20_000, 0)
     y = f + 0.1 * np.random.default_rng(1).standard_normal(len(f))
     X_test, f_test, rare = rows(20_000, 2)
@@ -52,7 +56,9 @@ def main() -> None:
             few.append(np.mean([np.mean((run - f_test)[rare] ** 2) for run in runs]))
         left.plot(sizes, common, color=colour, marker="o", label=f"{name}, common rows")
         left.plot(sizes, few, color=colour, marker="o", linestyle=":", label=f"{name}, rare rows")
-        model = KernelRidge(RBF(1.5), alpha=0.1, sampler=sampler(name, 300, 0), solver="falkon", max_iter=30).fit(X, y)
+        model = KernelRidge(RBF(1.5), alpha=0.1, sampler=sampler(name, 300, 0), solver="falkon", max_iter=30).fit(
+            X, y
+        )
         passes = range(1, len(model.residuals_) + 1)
         right.plot(passes, model.residuals_, color=colour, label=f"{name}, condition {model.condition_:.0f}")
     left.set(xscale="log", yscale="log", xlabel="atoms", ylabel="mean squared test error")

@@ -9,17 +9,34 @@ from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
 from squeak.core.storage import load, save
-from squeak.learners import KernelClassifier, KernelRidge, KernelRidgeCV, Nystroem
+from squeak.learners import (
+    KernelCCA,
+    KernelClassifier,
+    KernelKMeans,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeCV,
+    Nystroem,
+    RandomFeatureClassifier,
+    RandomFeatureRegressor,
+    RandomFeatures,
+)
 from squeak.samplers import Disqueak, Kors, Squeak, merge
 
 __all__ = [
     "Dictionary",
     "Disqueak",
+    "KernelCCA",
     "KernelClassifier",
+    "KernelKMeans",
+    "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
     "Kors",
     "Nystroem",
+    "RandomFeatureClassifier",
+    "RandomFeatureRegressor",
+    "RandomFeatures",
     "Squeak",
     "__version__",
     "kernels",

@@ -56,21 +56,6 @@ class Features:
         return out
 
 
-class GivenMap(Features):
-    """Features whose map was computed before: of a model that was stored.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-    mixing : array of shape (m, rank)
-    """
-
-    def __init__(self, dictionary: Any, mixing: Array) -> None:
-        self.kernel, self.atoms, self.mixing = dictionary.kernel, dictionary.atoms, mixing
-        if mixing.ndim != 2 or len(mixing) != n_rows(self.atoms):
-            raise ValueError("the features do not fit the dictionary")
-
-
 def _weighted_gram(kernel: Any, atoms: Rows, weights: Array | None, ridge: float) -> tuple[Array, Array]:
     """Return S K_II S + ridge·I and the diagonal of S; S is the identity for plain features."""
     if ridge < 0:
@@ -153,3 +138,30 @@ class TriangularFeatures(Features):
             inverse, order = pivoted_inverse_factor(A, RANK_TOLERANCE)
         self.mixing = np.zeros((n_rows(atoms), len(order)))
         self.mixing[order] = root[order, None] * inverse.T
+
+
+class FixedFeatures(Features):
+    """Features whose mixing is known already, as from a file: a second factor could differ in its last bits.
+
+    Parameters
+    ----------
+    kernel : kernel
+    atoms : rows
+    mixing : array of shape (m, rank)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.nystrom import FixedFeatures, TriangularFeatures
+    >>> from squeak.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((50, 2))
+    >>> features = TriangularFeatures(RBF(1.0), X)
+    >>> again = FixedFeatures(RBF(1.0), X, features.mixing)
+    >>> bool((again.transform(X) == features.transform(X)).all())
+    True
+    """
+
+    def __init__(self, kernel: Any, atoms: Rows, mixing: Array) -> None:
+        if mixing.ndim != 2 or len(mixing) != n_rows(atoms):
+            raise ValueError("the features do not fit the atoms")
+        self.kernel, self.atoms, self.mixing = kernel, atoms, mixing

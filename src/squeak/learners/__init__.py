@@ -1,8 +1,27 @@
 """Learners: scikit-learn estimators that solve kernel problems on a dictionary."""
 
+from squeak.learners.cca import KernelCCA
 from squeak.learners.classifier import KernelClassifier
+from squeak.learners.descent import KernelGradientDescent
 from squeak.learners.features import Nystroem
+from squeak.learners.kmeans import KernelKMeans
+from squeak.learners.pca import KernelPCA
+from squeak.learners.random_feature_classifier import RandomFeatureClassifier
+from squeak.learners.random_feature_regressor import RandomFeatureRegressor
+from squeak.learners.random_features import RandomFeatures
 from squeak.learners.ridge import KernelRidge
 from squeak.learners.ridge_cv import KernelRidgeCV
 
-__all__ = ["KernelClassifier", "KernelRidge", "KernelRidgeCV", "Nystroem"]
+__all__ = [
+    "KernelCCA",
+    "KernelClassifier",
+    "KernelGradientDescent",
+    "KernelKMeans",
+    "KernelPCA",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "Nystroem",
+    "RandomFeatureClassifier",
+    "RandomFeatureRegressor",
+    "RandomFeatures",
+]

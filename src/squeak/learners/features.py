@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import storage
 from squeak.core.dictionary import Dictionary
-from squeak.core.nystrom import EigenFeatures, Features, GivenMap, TriangularFeatures
+from squeak.core.nystrom import EigenFeatures, Features, FixedFeatures, TriangularFeatures
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
@@ -169,5 +169,5 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
         """Return the map that was stored."""
         model: Nystroem
         model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        model._features_of = GivenMap(model.dictionary_, arrays["mixing"])
+        model._features_of = FixedFeatures(model.kernel_, model.dictionary_.atoms, arrays["mixing"])
         return model

@@ -43,9 +43,9 @@ class OnePass:
         given = model._given_dictionary()
         if given is not None:
             begun = cls(None, model._features(given), given)
-            begun.fit_intercept = model.fit_intercept
+            begun.fit_intercept = getattr(model, "fit_intercept", False)
             return begun
-        if model.regularised:
+        if getattr(model, "regularised", False):
             raise ValueError("regularised features change with the dictionary: give one, or use fit")
         if model.sampler is not None:
             if not hasattr(model.sampler, "partial_fit"):
@@ -53,15 +53,21 @@ class OnePass:
             sampler = clone(model.sampler)
             mine = {"kernel": model.kernel, "random_state": model.random_state}
             params = sampler.get_params(deep=False)
-            if params.get("max_atoms") is None:
+            if params.get("max_atoms") is None and hasattr(model, "alpha"):
                 mine["ridge"] = float(model.alpha)
             sampler.set_params(**{name: value for name, value in mine.items() if params.get(name) is None})
         else:
             atoms = DEFAULT_ATOMS if model.max_atoms is None else model.max_atoms
             sampler = Squeak(kernel=model.kernel, max_atoms=atoms, random_state=model.random_state)
         begun = cls(sampler, None, None)
-        begun.fit_intercept = model.fit_intercept
+        begun.fit_intercept = getattr(model, "fit_intercept", False)
         return begun
+
+    @property
+    def dictionary(self) -> Dictionary:
+        """The dictionary so far, with the preprocessing of the rows where there is one."""
+        d: Dictionary = self.given if self.given is not None else self.sampler.dictionary_
+        return d if self.preprocessing is None else replace(d, preprocessing=self.preprocessing)
 
     def add(self, X: Rows, y: Any, weight: Any) -> None:
         """Take in a block of rows; if anything fails nothing has changed.
@@ -102,11 +108,8 @@ class OnePass:
         """Solve, and leave the result in the model."""
         assert self.equations is not None
         assert self.features is not None
-        d = self.given if self.given is not None else self.sampler.dictionary_
-        if self.preprocessing is not None:
-            d = replace(d, preprocessing=self.preprocessing)
         model.solver_, model.rank_, model._feature_map = "direct", self.features.rank, self.features
         model.n_iter_, model.condition_ = 1, None
         model._gram, model.alpha_, model.intercept_ = self.equations.gram, float(model.alpha), self.intercept
         coef = self.features.mixing @ self.equations.solve(float(model.alpha))
-        model._keep(d, coef, single=self.dimensions == 1)
+        model._keep(self.dictionary, coef, single=self.dimensions == 1)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal
-from squeak.core.nystrom import GivenMap
+from squeak.core.nystrom import FixedFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
@@ -269,5 +269,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         model.alpha_ = float(content["alpha"])
         model.regularised = bool(content["regularised"])
         if "gram" in arrays:
-            model._gram, model._feature_map = arrays["gram"], GivenMap(model.dictionary_, arrays["mixing"])
+            model._gram = arrays["gram"]
+            model._feature_map = FixedFeatures(model.kernel_, model.dictionary_.atoms, arrays["mixing"])
         return model

@@ -1,0 +1,294 @@
+"""Kernel canonical correlation on two dictionaries: functions of two views of the rows that agree most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular, svd
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from squeak.core import storage
+from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import gram
+from squeak.core.nystrom import TriangularFeatures
+from squeak.core.rows import check_rows, n_rows, take, width_of
+from squeak.core.seeds import RandomState
+from squeak.core.sources import RowSource
+from squeak.core.sums import Arrays
+from squeak.core.types import Array, Rows
+from squeak.learners.base import DictionaryLearner
+from squeak.learners.data import ArrayTraining, Training
+from squeak.learners.one_pass import OnePass
+from squeak.learners.solving import check_alpha
+from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.tiles import atom_values, sum_tiles
+from squeak.samplers.base import Sampler
+
+SECOND = "second_"
+"""What the names of the second dictionary's arrays begin with in a file."""
+
+
+class _SecondView(DictionaryLearner):
+    """The second view's way to its dictionary: the same parameters, under the names that the base knows."""
+
+    def __init__(self, owner: Any) -> None:
+        self.kernel, self.dictionary, self.sampler = owner.kernel_y, owner.dictionary_y, owner.sampler
+        self.max_atoms = owner.max_atoms if owner.dictionary_y is None else None
+        if owner.dictionary_y is not None:
+            self.sampler = None
+        self.alpha, self.random_state, self.verbose = owner.alpha, owner.random_state, owner.verbose
+
+    def _features(self, d: Dictionary) -> TriangularFeatures:
+        return TriangularFeatures(d.kernel, d.atoms)
+
+    def learned_along(self, source: RowSource) -> Dictionary:
+        """Return the dictionary of a source's second view, learned in one pass over it."""
+        stream = OnePass.begin(self)
+        if stream.given is not None:
+            return stream.given
+        for found in source.blocks():
+            stream.sampler.partial_fit(as_rows(found.y, self._own_kernel()))
+        return stream.dictionary
+
+
+@dataclass(frozen=True)
+class JointTerm:
+    """Σ w u uᵀ with u = (z_x, z_y, 1): all second moments of two views and their means."""
+
+    first: TriangularFeatures
+    second: TriangularFeatures
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the sums over a block."""
+        Y, weight = as_rows(pair[0], self.second.kernel), pair[1]
+        side = self.first.rank + self.second.rank + 1
+        if n_rows(Y) != n_rows(X):
+            raise ValueError(f"the views have {n_rows(X):,} and {n_rows(Y):,} rows")
+
+        def add(total: Arrays, tile: slice) -> None:
+            x, y = self.first.block(take(X, tile)), self.second.block(take(Y, tile))
+            u = np.hstack([x, y, np.ones((len(x), 1))])
+            if weight is not None:
+                u *= np.sqrt(weight[tile])[:, None]
+            total[0][:] += u.T @ u
+
+        return sum_tiles(X, side, side, lambda: (np.zeros((side, side)),), add)
+
+
+@storage.register
+class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLearner):  # type: ignore[misc]
+    """Kernel canonical correlation analysis: pairs of functions f(x), g(y) that vary together over the rows.
+
+    Maximises Σ w f(x) g(y), both centred, subject to Σ w f² + alpha·‖f‖² = Σ w and Σ w g² + alpha·‖g‖² = Σ w; each
+    pair is uncorrelated (in the same sense) with those before it. With features z of the two dictionaries this is
+    the singular value decomposition of (S_xx + alpha·I)^(−½) S_xy (S_yy + alpha·I)^(−½); with all rows as atoms it
+    is kernel CCA itself. Without a penalty kernel CCA finds correlation 1 in any data: alpha matters.
+
+    Parameters
+    ----------
+    n_components : int
+    kernel, kernel_y : kernels, optional
+        Of the two views; RBF of the median width by default.
+    alpha : float
+        Penalty in scikit-learn's sense, compared with eigenvalues of K.
+    sampler, max_atoms
+        One of them at most, for both views, as in :class:`KernelRidge`.
+    dictionary, dictionary_y : Dictionary or rows, optional
+        In place of a sampler, for each view.
+    random_state : None, int, RandomState or Generator
+    verbose : int
+
+    Attributes
+    ----------
+    values_ : array of shape (k,)
+        The singular values: correlations with the penalty counted as variance.
+    correlations_ : array of shape (k,)
+        The plain correlations of the pairs over the rows.
+    dual_coef_, dual_coef_y_ : arrays of shape (m, k) and (m_y, k)
+    dictionary_, dictionary_y_, kernel_, n_components_
+
+    References
+    ----------
+    Spec, dictionaries-kernels-graphs, section 6.1 (features). Bach, Jordan, "Kernel independent component
+    analysis", 2002, section 3.2; Hardoon, Szedmak, Shawe-Taylor, "Canonical correlation analysis", 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak import KernelCCA
+    >>> from squeak.kernels import RBF
+    >>> rng = np.random.default_rng(0)
+    >>> common = rng.uniform(-1, 1, 2000)
+    >>> X = np.column_stack([common, rng.standard_normal(2000)])
+    >>> Y = np.column_stack([common**2, rng.standard_normal(2000)])       # no linear correlation with X
+    >>> cca = KernelCCA(1, kernel=RBF(1.0), kernel_y=RBF(1.0), max_atoms=60, random_state=0).fit(X, Y)
+    >>> bool(abs(np.corrcoef(X[:, 0], Y[:, 0])[0, 1]) < 0.05), bool(cca.correlations_[0] > 0.95)
+    (True, True)
+    """
+
+    kind: ClassVar[str] = "kernel-cca"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        kernel: Any = None,
+        kernel_y: Any = None,
+        alpha: float = 1.0,
+        sampler: Sampler | None = None,
+        dictionary: Any = None,
+        dictionary_y: Any = None,
+        max_atoms: int | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.kernel_y = kernel_y
+        self.alpha = alpha
+        self.sampler = sampler
+        self.dictionary = dictionary
+        self.dictionary_y = dictionary_y
+        self.max_atoms = max_atoms
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelCCA:
+        """Find the pairs of functions.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+            The first view. A row source carries the second as its targets, for arrays ``squeak.rows(X, target=Y)``;
+            it is read block by block, on the workers of a cluster where a Dask client is active.
+        y : array of shape (n,) or (n, columns)
+            The second view.
+        sample_weight : array of shape (n,), optional
+        """
+        self._check_choice()
+        alpha, k = check_alpha(self.alpha), self.n_components
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"n_components must be a whole number from 1 on; it is {k!r}")
+        view = _SecondView(self)
+        view._check_choice()
+        if isinstance(X, RowSource):
+            data: Training = self._source(X, y, sample_weight)
+            if not data.repeatable:
+                raise ValueError("kernel CCA reads the rows more than once: an iterator cannot be")
+            second = view.learned_along(X)
+        else:
+            data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
+            Y = as_rows(data.y, view._own_kernel())
+            second = view._choose_dictionary(ArrayTraining(Y), view._own_kernel(), alpha)
+        first = self._choose_dictionary(data, self._own_kernel(), alpha)
+        maps = TriangularFeatures(first.kernel, first.atoms), TriangularFeatures(second.kernel, second.atoms)
+        (moments,) = data.sum(JointTerm(*maps))
+        self._solve(moments, maps, alpha)
+        self.dictionary_y_, self.dictionary_ = second, first
+        return self
+
+    def _solve(self, moments: Array, maps: tuple[TriangularFeatures, TriangularFeatures], alpha: float) -> None:
+        r, weight = maps[0].rank, float(moments[-1, -1])
+        mean = moments[:-1, -1] / weight
+        S = moments[:-1, :-1] - weight * np.outer(mean, mean)
+        S = (S + S.T) / 2
+        sides = (slice(None, r), slice(r, None))
+        factors = [_factor(S[side, side], alpha) for side in sides]
+        middle = solve_triangular(factors[0], S[sides[0], sides[1]], lower=True)
+        middle = solve_triangular(factors[1], middle.T, lower=True).T
+        U, values, Vt = svd(middle, full_matrices=False, check_finite=False)
+        k = min(int(self.n_components), len(values))
+        a = solve_triangular(factors[0], U[:, :k], lower=True, trans="T")
+        b = solve_triangular(factors[1], Vt[:k].T, lower=True, trans="T")
+        atom_scores = gram(maps[0].kernel, maps[0].atoms) @ (maps[0].mixing @ a)
+        signs = np.where(atom_scores[np.argmax(np.abs(atom_scores), axis=0), np.arange(k)] < 0, -1.0, 1.0)
+        a, b = a * signs * np.sqrt(weight), b * signs * np.sqrt(weight)
+        spread = np.prod(
+            [np.einsum("ij,ij->j", c, S[side, side] @ c) for c, side in zip((a, b), sides, strict=True)], axis=0
+        )
+        spread = np.maximum(spread, 0.0)  # nothing varies: rounding may be negative
+        shared = np.einsum("ij,ij->j", a, S[sides[0], sides[1]] @ b)
+        self.values_ = values[:k]
+        self.correlations_ = np.divide(shared, np.sqrt(spread), out=np.zeros(k), where=spread > 0)
+        self.dual_coef_, self.dual_coef_y_ = maps[0].mixing @ a, maps[1].mixing @ b
+        self._shift, self._shift_y = mean[:r] @ a, mean[r:] @ b
+        self.n_components_ = self._n_features_out = k
+
+    def transform(self, X: Any, y: Any = None) -> Any:
+        """Return f(x) for every row, shape (n, k); with ``y`` the pair of f(x) and g(y)."""
+        check_is_fitted(self)
+        left = atom_values(self._rows_for(X), self.dictionary_, self.dual_coef_, self._shift)
+        return left if y is None else (left, self.transform_y(y))
+
+    def transform_y(self, y: Any) -> Array:
+        """Return g(y) for every row of the second view, shape (n, k)."""
+        check_is_fitted(self)
+        d = self.dictionary_y_
+        return atom_values(as_rows(y, d.kernel, width_of(d.atoms)), d, self.dual_coef_y_, self._shift_y)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the mean correlation of f(x) and g(y) over the pairs of functions, on these rows."""
+        left, right = self.transform(X, y)
+        if len(left) != len(right):
+            raise ValueError(f"the views have {len(left):,} and {len(right):,} rows")
+        left, right = left - left.mean(axis=0), right - right.mean(axis=0)
+        spread = np.sqrt((left**2).sum(axis=0) * (right**2).sum(axis=0))
+        return float(
+            np.mean(np.divide((left * right).sum(axis=0), spread, out=np.zeros_like(spread), where=spread > 0))
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the fitted model's arrays and the rest as JSON data."""
+        inner, described = self.dictionary_y_.to_parts()
+        arrays = {
+            "dual_coef": self.dual_coef_,
+            "dual_coef_y": self.dual_coef_y_,
+            "shift": self._shift,
+            "shift_y": self._shift_y,
+            "values": self.values_,
+            "correlations": self.correlations_,
+            **{SECOND + name: array for name, array in inner.items()},
+        }
+        return learner_to_parts(self, arrays, {"second": described})
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelCCA:
+        """Return the model that was stored; ``kernel`` stands for both where they were code."""
+        model: KernelCCA
+        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        inner = {name[len(SECOND) :]: array for name, array in arrays.items() if name.startswith(SECOND)}
+        model.dictionary_y_ = Dictionary.from_parts(inner, content["second"], kernel)
+        model.kernel_y = model.dictionary_y_.kernel
+        model.dual_coef_, model.dual_coef_y_ = arrays["dual_coef"], arrays["dual_coef_y"]
+        model._shift, model._shift_y = arrays["shift"], arrays["shift_y"]
+        model.values_, model.correlations_ = arrays["values"], arrays["correlations"]
+        model.n_components_ = model._n_features_out = len(model.values_)
+        return model
+
+
+def as_rows(y: Any, kernel: Any, width: int | None = None) -> Rows:
+    """Return the second view as rows for its kernel: one column where it has one number a row."""
+    if isinstance(y, list) or (isinstance(y, np.ndarray) and y.ndim == 1) or type(y).__name__ == "Series":
+        y = np.asarray(y)
+        y = y.reshape(-1, 1) if y.ndim == 1 else y
+    return check_rows(y, kernel, width=width)
+
+
+def _factor(S: Array, alpha: float) -> Array:
+    A = S.copy()
+    A[np.diag_indices_from(A)] += alpha
+    try:
+        return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"alpha {alpha:.3g} is lost in rounding beside eigenvalues of {np.linalg.norm(S, 2):.3g}: "
+            "use a larger alpha"
+        ) from None

@@ -1,0 +1,370 @@
+"""Kernel k-means on a dictionary: Lloyd's iterations as sums over the rows, wherever they lie."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from squeak.core import engine, storage
+from squeak.core.kernels import block, diagonal, gram
+from squeak.core.nystrom import FixedFeatures, TriangularFeatures
+from squeak.core.rows import take
+from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
+from squeak.core.sources import RowSource
+from squeak.core.sums import Arrays
+from squeak.core.types import Array, Rows
+from squeak.learners.base import DictionaryLearner
+from squeak.learners.cached import GivenFeatures, kept_in_memory
+from squeak.learners.data import ArrayTraining, SourceTraining, Training
+from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.tiles import atom_values, sum_tiles
+from squeak.samplers.base import Sampler
+
+STARTS_ITERATIONS = 100
+"""Iterations at most over the atoms, where a start is made."""
+
+SAME = 1e-9
+"""Costs that differ by less than this part of Σ w k(x, x) are the same."""
+
+ROUNDING = 1e-14
+"""A squared distance below this part of the squared norms is zero: the rest is rounding."""
+
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Centres:
+    """Centres in the span of the atoms: by features (k, rank), by atoms (m, k), and their squared norms."""
+
+    points: Array
+    coef: Array
+    norms: Array
+
+    @classmethod
+    def of(cls, points: Array, mixing: Array) -> Centres:
+        """Return the centres with these features."""
+        return cls(points, mixing @ points.T, np.einsum("ij,ij->i", points, points))
+
+
+@dataclass(frozen=True)
+class AssignTerm:
+    """For the rows nearest to each centre: Σ w k(atoms, x), Σ w, and Σ w (‖c‖² − 2 c(x)) over all.
+
+    ‖φ(x) − c‖² = k(x, x) − 2 c(x) + ‖c‖², and k(x, x) decides nothing. Without ``coef`` the atoms are the centres.
+    """
+
+    features: Any
+    norms: Array
+    coef: Array | None = None
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the sums over a block."""
+        weight, (m, k) = pair[1], (len(self.features.mixing), len(self.norms))
+
+        def zero() -> Arrays:
+            return np.zeros((k, m)), np.zeros(k), np.zeros(())
+
+        def add(total: Arrays, tile: slice) -> None:
+            values = block(self.features.kernel, take(X, tile), self.features.atoms)
+            far = self.norms - 2.0 * (values if self.coef is None else values @ self.coef)
+            nearest = far.argmin(axis=1)
+            w = np.ones(len(values)) if weight is None else weight[tile]
+            rows = np.arange(len(values))
+            members = sp.csr_array((w, (nearest, rows)), shape=(k, len(values)))
+            total[0][:] += members @ values
+            total[1][:] += np.bincount(nearest, w, minlength=k)
+            total[2][...] += w @ far[rows, nearest]
+
+        return sum_tiles(X, m, math.isqrt(k * m) + 1, zero, add)
+
+
+@dataclass(frozen=True)
+class _DiagonalTerm:
+    """Σ w k(x, x)."""
+
+    kernel: Any
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        values, weight = diagonal(self.kernel, X), pair[1]
+        return (np.array(values.sum() if weight is None else weight @ values),)
+
+
+@storage.register
+class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, DictionaryLearner):  # type: ignore[misc]
+    """k-means of the rows' feature vectors φ(x), with centres in the span of a dictionary.
+
+    Minimises Σ w ‖φ(x) − c_label(x)‖² over labels and centres c = Σ_j a_j φ(atom_j): k-means on Nyström features,
+    for the part of φ(x) outside the span is the same for every centre. An iteration is one sum over the rows. It
+    starts from the atoms: each counts for the rows nearest to it, and of ``n_init`` k-means++ starts, each iterated
+    on the atoms alone, the best goes on to the rows.
+
+    Parameters
+    ----------
+    n_clusters : int
+    kernel : kernel, optional
+        RBF of the median width by default.
+    n_init : int
+        Starts on the atoms; they cost no pass over the rows.
+    max_iter : int
+        Passes over the rows at most.
+    tol : float
+        Stop when the centres move by less than this part of the mean squared distance.
+    sampler, dictionary, max_atoms
+        One of them at most, as in :class:`KernelRidge`.
+    memory_budget : float, optional
+        Bytes that may be taken to keep kernel values between passes; 512 MB by default, 0 for none.
+    random_state : None, int, RandomState or Generator
+    verbose : int
+
+    Attributes
+    ----------
+    labels_ : array of int, shape (n,)
+        For rows in memory.
+    inertia_ : float
+        Σ w ‖φ(x) − c‖², the part outside the span included.
+    dual_coef_ : array of shape (m, n_clusters)
+        The centres as combinations of the atoms.
+    cluster_weights_ : array of shape (n_clusters,)
+        Σ w of every cluster.
+    n_iter_, dictionary_, kernel_
+
+    References
+    ----------
+    Spec, dictionaries-kernels-graphs, section 6.1 (features). Arthur, Vassilvitskii, "k-means++", 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak import KernelKMeans
+    >>> from squeak.kernels import RBF
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([c + 0.2 * rng.standard_normal((500, 2)) for c in ([0, 0], [2, 2], [0, 3])])
+    >>> found = KernelKMeans(3, kernel=RBF(1.0), max_atoms=40, random_state=0).fit(X)
+    >>> np.bincount(found.labels_).tolist()
+    [500, 500, 500]
+    >>> bool((found.predict(X) == found.labels_).all())
+    True
+    """
+
+    kind: ClassVar[str] = "kernel-k-means"
+
+    _centres: Centres
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        kernel: Any = None,
+        n_init: int = 10,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        sampler: Sampler | None = None,
+        dictionary: Any = None,
+        max_atoms: int | None = None,
+        memory_budget: float | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.sampler = sampler
+        self.dictionary = dictionary
+        self.max_atoms = max_atoms
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
+        """Cluster all rows.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+            A row source is read block by block, once an iteration, on the workers of a cluster where a Dask client
+            is active.
+        y : ignored
+        sample_weight : array of shape (n,), optional
+        """
+        self._check_kmeans_parameters()
+        if isinstance(X, RowSource):
+            data: Training = self._source(X, None, sample_weight, target=False)
+            if not data.repeatable:
+                raise ValueError("k-means reads the rows many times: an iterator cannot be; use partial_fit")
+        else:
+            data = self._array(X, None, sample_weight, targets=False)
+        d = self._choose_dictionary(data, self._own_kernel(), None)
+        features = TriangularFeatures(d.kernel, d.atoms)
+        (trace,) = data.sum(_DiagonalTerm(d.kernel))
+        held: Any = data.persist() if isinstance(data, SourceTraining) else data
+        held, seen = kept_in_memory(held, features, self.memory_budget)
+        with engine.single_blas():
+            start, places = self._start(held, features, seen)
+            centres, moved, n_iter = self._lloyd(
+                held, seen, features.mixing, start, places, float(trace), self.max_iter, bool(self.verbose)
+            )
+        if moved:
+            warnings.warn(
+                f"k-means still moved after {n_iter} passes: raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        _, counts, inertia = held.sum(AssignTerm(seen, centres.norms, centres.coef))
+        self.inertia_, self.n_iter_ = max(float(inertia + trace), 0.0), n_iter
+        self._features_map, self._centres, self.cluster_weights_ = features, centres, counts
+        self.dual_coef_, self._n_features_out = centres.coef, len(counts)
+        self.dictionary_ = d
+        self.__dict__.pop("labels_", None)
+        if not isinstance(X, RowSource):
+            self.labels_ = self.predict(X)
+        return self
+
+    def _start(self, data: Any, features: TriangularFeatures, seen: Any) -> tuple[Centres, Array]:
+        """Return the best start, and the places of the atoms, each of which stands for the rows nearest to it."""
+        from sklearn.cluster import kmeans_plusplus
+
+        K, norms = gram(features.kernel, features.atoms), diagonal(features.kernel, features.atoms)
+        sums, counts, _ = data.sum(AssignTerm(seen, norms))
+        density = sums.sum(axis=0)  # Σ w k(atom, x): an order of the atoms that does not depend on that of the rows
+        some = np.flatnonzero(counts > 0)
+        some = some[np.lexsort((counts[some], density[some]))]
+        if len(some) < self.n_clusters:
+            raise ValueError(
+                f"n_samples={len(some)} distinct rows in the dictionary, fewer than n_clusters={self.n_clusters}: "
+                "take more atoms, or fewer clusters"
+            )
+        atoms, Z = ArrayTraining(K[some], None, counts[some]), K[some] @ features.mixing
+        here, trace = GivenFeatures(features.mixing), float(counts[some] @ norms[some])
+        seed, best, least = draw_seed(self.random_state), None, np.inf
+        for number in range(self.n_init):
+            draws = np.random.RandomState(generator_at(seed, PROBE, number).integers(2**31))
+            points, _ = kmeans_plusplus(Z, self.n_clusters, sample_weight=counts[some], random_state=draws)
+            start = Centres.of(points, features.mixing)
+            start, _, _ = self._lloyd(atoms, here, features.mixing, start, Z, trace, STARTS_ITERATIONS)
+            cost = float(atoms.sum(AssignTerm(here, start.norms, start.coef))[2])
+            if cost < least - SAME * trace:  # rounding shall not choose between equal ends
+                best, least = start, cost
+        assert best is not None
+        return best, Z
+
+    def _lloyd(
+        self,
+        data: Any,
+        seen: Any,
+        mixing: Array,
+        centres: Centres,
+        places: Array,
+        trace: float,
+        passes: int,
+        show: bool = False,
+    ) -> tuple[Centres, bool, int]:
+        """Return the centres after Lloyd's iterations, whether they still move, and how many there were."""
+        from tqdm.auto import tqdm
+
+        bar = tqdm(total=passes, desc="k-means", unit=" passes", disable=not show)
+        with bar:
+            for step in range(1, passes + 1):
+                sums, counts, cost = data.sum(AssignTerm(seen, centres.norms, centres.coef))
+                new = _means(sums, counts, mixing, places)
+                shift = float(np.sum((new.points - centres.points) ** 2))
+                centres = new
+                bar.update(1)
+                if shift <= self.tol * max(float(cost) + trace, 0.0) / float(counts.sum()):
+                    return centres, False, step
+        return centres, True, passes
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
+        """Take in more rows, which are not needed again: every centre becomes the mean of all rows it was given.
+
+        The first rows are clustered by :meth:`fit`; the dictionary is the one given, or theirs, and stays.
+        """
+        if not hasattr(self, "_centres"):
+            return self.fit(X, None, sample_weight)
+        data = self._array(X, None, sample_weight, targets=False, reset=False)
+        centres, features, old = self._centres, self._features_map, self.cluster_weights_
+        sums, counts, cost = data.sum(AssignTerm(features, centres.norms, centres.coef))
+        (trace,) = data.sum(_DiagonalTerm(features.kernel))
+        weights = old + counts
+        points = (old[:, None] * centres.points + sums @ features.mixing) / np.maximum(weights, TINY)[:, None]
+        self._centres = Centres.of(np.where(weights[:, None] > 0, points, centres.points), features.mixing)
+        self.cluster_weights_, self.dual_coef_ = weights, self._centres.coef
+        self.inertia_ += max(float(cost + trace), 0.0)
+        self.n_iter_ += 1
+        self.labels_ = self.predict(X)
+        return self
+
+    def _check_kmeans_parameters(self) -> None:
+        self._check_choice()
+        for name in ("n_clusters", "n_init", "max_iter"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number from 1 on; it is {value!r}")
+        if not self.tol >= 0:
+            raise ValueError(f"tol must not be negative; it is {self.tol!r}")
+
+    def _squared(self, X: Any, self_products: bool) -> Array:
+        """Return ‖φ(x) − c‖² for all rows and centres, without k(x, x) where only comparisons matter."""
+        check_is_fitted(self)
+        rows, d, centres = self._rows_for(X), self.dictionary_, self._centres
+        out = atom_values(rows, d, -2.0 * centres.coef, -centres.norms)
+        if self_products:
+            own = diagonal(d.kernel, rows)[:, None]
+            out += own
+            out[out < ROUNDING * (own + centres.norms)] = 0.0
+        return out
+
+    def predict(self, X: Any) -> Any:
+        """Return the number of the nearest centre for every row."""
+        return self._squared(X, self_products=False).argmin(axis=1)
+
+    def transform(self, X: Any) -> Array:
+        """Return the distances ‖φ(x) − c‖ from every centre, shape (n, n_clusters)."""
+        return np.sqrt(self._squared(X, self_products=True))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return minus the sum of the squared distances from the nearest centres."""
+        nearest = self._squared(X, self_products=True).min(axis=1)
+        return -float(nearest.sum() if sample_weight is None else np.asarray(sample_weight) @ nearest)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
+        arrays = {
+            "mixing": self._features_map.mixing,
+            "points": self._centres.points,
+            "weights": self.cluster_weights_,
+        }
+        return learner_to_parts(self, arrays, {"inertia": self.inertia_, "n_iter": self.n_iter_})
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelKMeans:
+        """Return the model that was stored."""
+        model: KernelKMeans
+        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        d = model.dictionary_
+        features: Any = FixedFeatures(d.kernel, d.atoms, arrays["mixing"])
+        model._features_map, model._centres = features, Centres.of(arrays["points"], features.mixing)
+        model.cluster_weights_ = arrays["weights"]
+        model.dual_coef_, model._n_features_out = model._centres.coef, len(arrays["points"])
+        model.inertia_, model.n_iter_ = float(content["inertia"]), int(content["n_iter"])
+        return model
+
+
+def _means(sums: Array, counts: Array, mixing: Array, places: Array) -> Centres:
+    """Return the means of the clusters; one without rows begins anew at the place farthest from all centres."""
+    points = (sums @ mixing) / np.maximum(counts, TINY)[:, None]
+    settled = list(np.flatnonzero(counts > 0))
+    for empty in np.flatnonzero(counts == 0):
+        there = points[settled]
+        near = np.min(np.sum(there**2, axis=1) - 2.0 * (places @ there.T), axis=1) + np.sum(places**2, axis=1)
+        points[empty] = places[int(np.argmax(near))]
+        settled.append(empty)
+    return Centres.of(points, mixing)

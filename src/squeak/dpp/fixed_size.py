@@ -23,7 +23,7 @@ def starting_scale(surrogate: Surrogate, k: int) -> float:
         if k > rank:
             raise ValueError(f"the kernel's matrix has rank {rank}: no {k} rows have a positive determinant")
         return solve_scale(min(float(k), rank - 0.25), spectrum[spectrum > 1e-12 * largest])
-    return solve_scale(float(k), spectrum, residual)
+    return surrogate.scale_for(float(k))
 
 
 class ScaleSearch:

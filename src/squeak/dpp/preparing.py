@@ -7,13 +7,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from squeak.core import engine
 from squeak.core.cholesky import GrowingCholesky, inverse_factor
 from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import diagonal
+from squeak.core.kernels import diagonal, gram
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import n_rows, take
+from squeak.core.seeds import PROBE as PROBE_ROWS
+from squeak.core.seeds import generator_at
 from squeak.core.types import Array, Rows
 from squeak.dpp.store import MemoryRows, SourceRows
 from squeak.dpp.surrogate import TILE, Surrogate, span_of, unexplained
@@ -24,6 +27,13 @@ COORDINATES = 2**24
 
 MARGIN = 1e-6
 """Bounds are raised by this part, so that rounding cannot lift a score above its bound."""
+
+LOST = 1.0
+"""With the default sampler, 1 − 1/e of the proposals may be refused on account of the dictionary."""
+
+LARGEST_OVERSAMPLING = 64.0
+PROBE = 1_500
+"""Rows from which that is estimated."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +68,39 @@ class Prepared:
         return max(1.0, scale / self.scale)
 
 
+def enlarged(rows: MemoryRows | SourceRows, sampler: Any, scale: float, seed: int) -> Any:
+    """Return a fitted sampler whose dictionary lets most proposals pass, its oversampling doubled until so.
+
+    What a dictionary costs in proposals is estimated from a few rows, so that the sum over all is made only once.
+    """
+    few = rows.few(PROBE, generator_at(seed, PROBE_ROWS))
+    while True:
+        dictionary = sampler.fit(rows.data()).dictionary_
+        if lost(dictionary, few, scale * dictionary.n_seen / n_rows(few)) <= LOST:
+            return sampler
+        if 2 * len(dictionary) >= dictionary.n_seen or sampler.oversampling >= LARGEST_OVERSAMPLING:
+            return sampler
+        sampler = clone(sampler).set_params(oversampling=2 * sampler.oversampling)
+
+
+def lost(dictionary: Dictionary, X: Rows, scale: float) -> float:
+    """Return −log of the part of proposals that pass on account of the dictionary's span, were ``X`` all rows.
+
+    log det(I + αA) + Tr (I + αA)⁻¹α(C − A) − log det(I + αC) with A = P C P: how far log det's tangent at A lies above
+    its value at C. Never negative, 0 where the atoms span the rows.
+    """
+    span = span_of(dictionary.kernel, dictionary.atoms)
+    moment, left, _ = _coordinates(span, X)
+    K = scale * gram(dictionary.kernel, X)
+    K.flat[:: len(K) + 1] += 1.0
+    log_dets = [np.linalg.slogdet(np.eye(span.rank) + scale * moment)[1], np.linalg.slogdet(K)[1]]
+    return float(log_dets[0] + scale * left.sum() - log_dets[1])
+
+
 def prepare(
     rows: MemoryRows | SourceRows, sampler: Any, kernel: Any, scale: float, *, weighted: bool
 ) -> Prepared:
-    """Read the rows and return what proposals need.
+    """Read the rows and return what proposals need; a sampler that is fitted already is not fitted again.
 
     The projected form reads them for the dictionary and once more; the weighted form once more too, or, with
     :class:`~squeak.samplers.Kors` at the ridge that fits, not again: atoms are then only ever added, so that a
@@ -69,7 +108,9 @@ def prepare(
     """
     if weighted and isinstance(sampler, Kors) and sampler.ridge == 1.0 / scale:
         return _in_one_pass(rows, sampler, kernel, scale)
-    dictionary = sampler.fit(rows.data()).dictionary_
+    if not hasattr(sampler, "_state"):
+        sampler.fit(rows.data())
+    dictionary = sampler.dictionary_
     if not weighted:
         return _projected(rows, dictionary, scale)
     if not dictionary.calibrated:

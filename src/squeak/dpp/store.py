@@ -13,6 +13,7 @@ from squeak.core.rows import check_rows, copy_rows, join, n_rows, take
 from squeak.core.sources import RowSource
 from squeak.core.sources.source import LARGEST_BLOCK
 from squeak.core.types import Array, IntArray, Rows
+from squeak.samplers.bless import distinct
 
 SMALL = 2_000
 """Up to so many rows in memory, their kernel matrix (32 MB at most) is made once and kept."""
@@ -39,6 +40,10 @@ class MemoryRows:
     def first(self) -> Rows:
         """Return the rows that widths are learned from: all."""
         return self.X
+
+    def few(self, size: int, rng: np.random.Generator) -> Rows:
+        """Return some of the rows, drawn uniformly."""
+        return self.X if size >= self.n else take(self.X, np.sort(distinct(self.n, size, rng)))
 
     def blocks(self) -> Iterator[Rows]:
         """Yield all rows in order."""
@@ -84,6 +89,10 @@ class SourceRows:
             return next(blocks)
         finally:
             blocks.close()  # type: ignore[attr-defined]
+
+    def few(self, size: int, rng: np.random.Generator) -> Rows:
+        """Return some rows of the first block, drawn uniformly; no pass is spent on them."""
+        return MemoryRows(self.first()).few(size, rng)
 
     def blocks(self) -> Iterator[Rows]:
         """Yield all rows in order, checked."""

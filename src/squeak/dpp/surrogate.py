@@ -20,7 +20,7 @@ from squeak.core.leverage import INDEFINITE
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
-from squeak.dpp.spectrum import expected_size
+from squeak.dpp.spectrum import expected_size, solve_scale
 
 TILE = 1024
 SMALLEST_PART = 1e-8
@@ -101,6 +101,18 @@ class Surrogate:
     def total(self, scale: float) -> float:
         """Return the sum of all rows' scores (projected form; the trace in the weighted one, as its estimate)."""
         return self.trace(scale) + scale * self.residual
+
+    def size(self, scale: float) -> float:
+        """Return the expected size of a sample of DPP(αL), half-way between two bounds.
+
+        With f(C) = Tr αC(I + αC)⁻¹: f(PCP) ≤ f(C) as eigenvalues of PCP are no larger than those of C, and
+        f(C) ≤ f(PCP) + α·residual as f is concave. In the weighted form the trace is an estimate, not a bound.
+        """
+        return self.trace(scale) + scale * self.residual / 2
+
+    def scale_for(self, size: float) -> float:
+        """Return the scale at which :meth:`size` is the one asked for."""
+        return solve_scale(size, self.spectrum, self.residual / 2)
 
 
 def unexplained(diag: Array, explained: Array, kernel: Any) -> Array:

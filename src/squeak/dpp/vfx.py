@@ -12,20 +12,23 @@ from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import resolve
+from squeak.core.kernels import diagonal, resolve
 from squeak.core.leverage import exact_leverage_scores
 from squeak.core.seeds import READ, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
 from squeak.dpp.exact import check_n_samples
 from squeak.dpp.fixed_size import ScaleSearch, starting_scale
-from squeak.dpp.preparing import Prepared, prepare
+from squeak.dpp.preparing import Prepared, enlarged, prepare
 from squeak.dpp.proposals import Proposer, outcomes
 from squeak.dpp.spectrum import LARGEST_SPECTRUM, check_k, check_size, solve_scale
 from squeak.dpp.store import MemoryRows, SourceRows, rows_of
 from squeak.samplers import Kors, Squeak, Uniform
 from squeak.samplers.base import Sampler, own_kernel
 
-OVERSAMPLING = 4.0
+OVERSAMPLING, KORS_OVERSAMPLING = 4.0, 16.0
+FEWEST = 30.0
+"""Atoms that the default sampler should keep where all scores are tiny."""
+
 COARSEST = 3.0
 """A scale larger than this many times that of the preparation gets a preparation of its own, by powers of it."""
 
@@ -52,8 +55,8 @@ class DPP(BaseEstimator):
     kernel : kernel, optional
         ``RBF("median")`` by default. The larger its values, the larger the samples: ``2.0 * RBF(1.0)``.
     sampler : sampler, optional
-        Learns the dictionary; ``Squeak(oversampling=4)`` by default (``Kors`` where ``weighted``). What it leaves
-        None (kernel, ridge, random_state) comes from here.
+        Learns the dictionary; ``Squeak`` by default (``Kors`` where ``weighted``), with as much oversampling as the
+        expected size asks for. What it leaves None (kernel, ridge, random_state) comes from here.
     expected_size : float, optional
         Scale the kernel so that samples have this size on average; ``scale_`` is the factor.
     weighted : bool
@@ -69,7 +72,8 @@ class DPP(BaseEstimator):
     Attributes
     ----------
     expected_size_ : float
-        The mean size of samples, between Tr L̂(I + L̂)⁻¹ and the sum of the scores (an estimate where ``weighted``).
+        The mean size of samples: half-way between Tr L̂(I + L̂)⁻¹ and the sum of the scores, which bound it (an
+        estimate where ``weighted``).
     acceptance_rate_ : float
         The part of all proposals so far that was accepted; NaN before the first.
     scale_ : float
@@ -136,7 +140,7 @@ class DPP(BaseEstimator):
             scale = self._guess(rows, kernel, check_size(self.expected_size, rows.n), seed)
         prepared = self._prepare(rows, kernel, scale, seed, 0)
         if self.expected_size is not None:
-            scale = solve_scale(float(self.expected_size), prepared.surrogate.spectrum, prepared.surrogate.residual)
+            scale = prepared.surrogate.scale_for(float(self.expected_size))
         proposer = Proposer(prepared, scale)
         self._rows, self._seed, self.scale_ = rows, seed, scale
         self._prepared, self._proposer = {0: prepared}, proposer
@@ -156,6 +160,13 @@ class DPP(BaseEstimator):
         given = self.kernel
         return own_kernel(getattr(self.sampler, "kernel", None) if given is None else given)
 
+    def _default(self, rows: MemoryRows | SourceRows, kernel: Any, scale: float) -> Any:
+        """Return the default sampler; where scores are tiny it oversamples more, so that some rows are kept."""
+        trace = scale * float(diagonal(kernel, rows.first()).sum())
+        asked = KORS_OVERSAMPLING if self.weighted else OVERSAMPLING
+        oversampling = max(asked, FEWEST / trace) if trace > 0 else asked
+        return (Kors if self.weighted else Squeak)(oversampling=oversampling)
+
     def _guess(self, rows: MemoryRows | SourceRows, kernel: Any, size: float, seed: int) -> float:
         """Return the scale for an expected size, from a uniform sample of the rows."""
         uniform = Uniform(kernel, min(LARGEST_SPECTRUM // 2, rows.n), random_state=generator_at(seed, READ, 1))
@@ -168,8 +179,7 @@ class DPP(BaseEstimator):
     def _prepare(
         self, rows: MemoryRows | SourceRows, kernel: Any, scale: float, seed: int, level: int
     ) -> Prepared:
-        default = Kors if self.weighted else Squeak
-        sampler = default(oversampling=OVERSAMPLING) if self.sampler is None else clone(self.sampler)
+        sampler = clone(self.sampler) if self.sampler is not None else self._default(rows, kernel, scale)
         params = sampler.get_params(deep=False)
         if params["kernel"] is not None and params["kernel"] not in (kernel, self._own_kernel()):
             raise ValueError(f"the sampler has the kernel {sampler.kernel!r}, the DPP {kernel!r}: leave one out")
@@ -180,6 +190,8 @@ class DPP(BaseEstimator):
         if self.verbose and "verbose" in params:
             sampler.set_params(verbose=self.verbose)
         with engine.single_blas():
+            if self.sampler is None and not self.weighted:
+                sampler = enlarged(rows, sampler, scale, seed)
             return prepare(rows, sampler, kernel, scale, weighted=bool(self.weighted))
 
     def sample(self, n_samples: int | None = None, k: int | None = None) -> Any:
@@ -259,7 +271,7 @@ class DPP(BaseEstimator):
         return tqdm(total=count, desc="DPP", unit=" samples", disable=not self.verbose)
 
     def _gave_up(self, proposer: Proposer) -> RejectionLimitError:
-        atoms, size = len(self.dictionary_), self._prepared[0].surrogate.total(proposer.scale)
+        atoms, size = len(self.dictionary_), self._prepared[0].surrogate.size(proposer.scale)
         return RejectionLimitError(
             f"{self.max_rejections:,} proposals in a row were refused: a dictionary of {atoms:,} atoms is too poor for "
             f"samples of about {size:.0f} rows. Give a sampler with more atoms, as "
@@ -277,7 +289,7 @@ class DPP(BaseEstimator):
     def expected_size_(self) -> float:
         """The mean size of samples, as the surrogate has it."""
         self._needs_fit()
-        return self._prepared[0].surrogate.total(self.scale_)
+        return self._prepared[0].surrogate.size(self.scale_)
 
     @property
     def acceptance_rate_(self) -> float:

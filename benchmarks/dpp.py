@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import RESULTS, save
+from benchmarks.common import save
 from squeak.dpp import DPP, scale_for_size
 from squeak.kernels import RBF
 
@@ -106,9 +104,4 @@ def million(n: int = 1_000_000, d: int = 20, size: float = 30.0) -> dict[str, An
 
 
 def run() -> None:
-    parts = {"against_dppy": against_dppy, "million": million}
-    path = RESULTS / "dpp.json"
-    found = json.loads(path.read_text()) if path.exists() else {}
-    for name in [part for part in sys.argv[2:] if part in parts] or parts:
-        found[name] = parts[name]()
-        save("dpp", {key: value for key, value in found.items() if key in parts})
+    save("dpp", {"against_dppy": against_dppy(), "million": million()})

@@ -97,7 +97,8 @@ def million(n: int = 1_000_000, d: int = 20, size: float = 30.0) -> dict[str, An
         }
         print(
             f"  {n:,} rows × {d}, {name}: preprocessing {fit:.1f} s ({len(dpp.dictionary_)} atoms), later samples "
-            f"{np.median(later) * 1e3:.0f} ms = 1/{fit / np.median(later):.0f} of it; mean size {np.mean(sizes):.1f}",
+            f"{np.median(later) * 1e3:.0f} ms = 1/{fit / np.median(later):.0f} of it; "
+            f"mean size {np.mean(sizes):.1f}",
             flush=True,
         )
     return found

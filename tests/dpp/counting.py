@@ -45,7 +45,7 @@ def p_value(samples: list[np.ndarray], probabilities: dict[tuple[int, ...], floa
 
 
 def largest_error(samples: list[np.ndarray], K: np.ndarray) -> float:
-    """Return how far frequencies of rows, of pairs and the mean size lie from the marginal kernel, in standard errors.
+    """Return how far frequencies of rows and pairs and the mean size lie from the truth, in standard errors.
 
     P(i) = K_ii, P(i and j) = K_ii K_jj − K_ij², E|S| = Tr K.
     """

@@ -1,8 +1,8 @@
 """Samples are exact: chi-square on counts over all subsets, and the mistakes that it catches.
 
-Family of tests: 6 dictionaries × 2 values of r, 4 small samplers, 4 k-DPPs, 5 others: 25 chi-square tests that pass at
-p > 2e-5, and as many sets of at most 17 frequencies that pass at 5.2 standard errors (2e-7 each, two-sided): family-wise
-under 1e-3. The slow ones are those whose proposals are most often refused.
+Family of tests: 6 dictionaries × 2 values of r, 4 small samplers, 4 k-DPPs, 5 others: 25 chi-square tests that pass
+at p > 2e-5, and as many sets of at most 17 frequencies that pass at 5.2 standard errors (2e-7 each, two-sided):
+family-wise under 1e-3. The slow ones are those whose proposals are most often refused.
 """
 
 import math
@@ -56,24 +56,23 @@ def test_the_cholesky_sampler_is_exact(X, rng):
     assert is_exact([sample_from_factor(factor, u) for u in coins], L)
 
 
+def dense_weight(L, members, free):
+    """Return Σ det(L_S) over the sets S that hold the members and any of the first ``free`` rows."""
+    which = members + list(range(free))
+    M = L[np.ix_(which, which)] + np.diag([0.0] * len(members) + [1.0] * free)
+    return np.linalg.det(M) if which else 1.0
+
+
 def test_the_cholesky_sampler_decides_like_the_dense_chain_rule(rng):
-    """Row by row from the last, P(j in | decided) as a ratio of determinants formed in full; same coins, same set."""
+    """Row by row from the last, P(j in | decided) as a ratio of dense determinants; same coins, same set."""
     for _ in range(20):
         rows = rng.standard_normal((14, 2))
         L = 4.0 * RBF(0.8)(rows)
         coins = rng.random(14)
         inside: list[int] = []
         for j in range(13, -1, -1):
-            undecided = list(range(j))
-
-            def weight(members, free):
-                which = members + free
-                M = L[np.ix_(which, which)].copy()
-                M[range(len(members), len(which)), range(len(members), len(which))] += 1
-                return np.linalg.det(M) if which else 1.0
-
-            with_j = weight([*inside, j], undecided)
-            if coins[j] < with_j / (with_j + weight(inside, undecided)):
+            with_j, without = dense_weight(L, [*inside, j], j), dense_weight(L, inside, j)
+            if coins[j] < with_j / (with_j + without):
                 inside.append(j)
         found = sample_from_factor(np.linalg.cholesky(np.eye(14) + L), coins)
         assert found.tolist() == inside[::-1]
@@ -89,7 +88,13 @@ DICTIONARIES = {
 }
 
 
-QUICK = [("full", True), ("full", False), ("poor", True), ("partial, weighted", True), ("one pass, weighted", False)]
+QUICK = [
+    ("full", True),
+    ("full", False),
+    ("poor", True),
+    ("partial, weighted", True),
+    ("one pass, weighted", False),
+]
 CASES = [
     pytest.param(name, paper, marks=() if (name, paper) in QUICK else pytest.mark.slow, id=f"{name}, {words}")
     for name in DICTIONARIES

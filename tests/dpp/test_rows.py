@@ -12,7 +12,7 @@ from squeak.core.storage import NotStoredError, StorageError
 from squeak.dpp import DPP, ExactDPP, RejectionLimitError, preparing, scale_for_size
 from squeak.kernels import RBF, Linear, PairwiseKernel
 from squeak.leverage import effective_dimension, exact_leverage_scores
-from squeak.samplers import RPCholesky, Uniform
+from squeak.samplers import Kors, RPCholesky, Uniform
 from tests.test_cli import command
 
 
@@ -139,20 +139,20 @@ def test_files_give_the_samples_of_the_array(files, X, weighted):
     assert same(array.sample(2, k=6), source.sample(2, k=6))
 
 
-def test_the_one_pass_form_reads_each_row_once(X):
-    reads = []
+def test_the_one_pass_form_reads_all_rows_once_and_the_other_twice():
+    X, reads = np.random.default_rng(0).standard_normal((140_000, 2)), []
 
     def blocks():
-        reads.append(1)
-        return iter(np.array_split(X, 6))
+        yield from np.array_split(X, 14)
+        reads.append(1)  # not reached by a look at the first block, 65,536 rows
 
-    source = squeak.rows(blocks)
-    reads.clear()
-    found = DPP(0.2 * RBF(1.5), weighted=True, random_state=0)
-    found.fit(source)
-    first_look = 2  # the width is learned from, and the default oversampling set by, the first block
-    assert len(reads) == 1 + first_look
-    assert len(found.sample(k=5)) == 5
+    for weighted, expected in ((True, 1), (False, 2)):
+        source = squeak.rows(blocks)
+        _ = source.preprocessing
+        reads.clear()
+        found = DPP(1e-4 * RBF(1.5), Kors(oversampling=8), weighted=weighted, random_state=0).fit(source)
+        assert len(reads) == expected
+        assert len(found.sample(k=3)) == 3
 
 
 def test_an_iterator_that_runs_once_is_refused(X):
@@ -225,7 +225,9 @@ def test_bad_questions_get_one_clear_error(dpp, X):
 
 def test_the_rejection_limit_says_what_to_change(X):
     poor = DPP(5.0 * RBF(0.7), Uniform(max_atoms=3), max_rejections=20, random_state=0).fit(X[:60])
-    with pytest.raises(RejectionLimitError, match=r"20 proposals in a row.*dictionary of 3 atoms.*Squeak\(oversampling"):
+    with pytest.raises(
+        RejectionLimitError, match=r"20 proposals in a row.*dictionary of 3 atoms.*Squeak\(oversampling"
+    ):
         poor.sample()
     assert poor.acceptance_rate_ == 0.0
 
@@ -265,7 +267,18 @@ def test_the_command_skips_bad_rows_and_draws_many(files, tmp_path):
     frame = pd.read_csv(files / "rows.csv")
     frame.loc[3, "b"] = np.nan
     frame.to_csv(tmp_path / "bad.csv", index=False)
-    run = ["sample", tmp_path / "bad.csv", "--size", 8, "--samples", 4, "--drop", "word", "--out", tmp_path / "s.csv"]
+    run = [
+        "sample",
+        tmp_path / "bad.csv",
+        "--size",
+        8,
+        "--samples",
+        4,
+        "--drop",
+        "word",
+        "--out",
+        tmp_path / "s.csv",
+    ]
     assert command(*run).returncode == 1
     done = command(*run, "--on-bad-rows", "skip")
     assert done.returncode == 0, done.stderr

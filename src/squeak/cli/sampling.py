@@ -64,8 +64,8 @@ def sample(
 ) -> None:
     """Draw a diverse subset of the rows of DATA (a determinantal point process) and write it with all its columns.
 
-    Rows that resemble each other seldom come together. The data is read a few times and never held in memory. A column
-    `row` has each row's number, counted over the rows that are not skipped.
+    Rows that resemble each other seldom come together. The data is read a few times and never held in memory. A
+    column `row` has each row's number, counted over the rows that are not skipped.
     """
     import squeak as sq
     from squeak.core.sources.files import find_files
@@ -112,7 +112,9 @@ def _check(out: Path, inputs: list[Path]) -> None:
     if not out.parent.is_dir():
         raise FileNotFoundError(f"the folder {out.parent} does not exist")
     if out.exists():
-        named = "it would be overwritten" if out.resolve() in {p.resolve() for p in inputs} else "choose another name"
+        named = (
+            "it would be overwritten" if out.resolve() in {p.resolve() for p in inputs} else "choose another name"
+        )
         raise typer.BadParameter(f"{out} is there already: {named}")
     if not os.access(out.parent, os.W_OK):
         raise PermissionError(f"{out} cannot be written there")

@@ -4,9 +4,9 @@ Rows are decided from the last to the first. With C Cᵀ = I + L, row j decided 
 
     P(j ∈ S | later decisions) = 1 − (1 + a)/C_jj²,   a = cᵀGc,   c = C[S, j],
 
-where G is the inverse of L_SS less what the rows before j explain, C[S, :j + 1] C[S, :j + 1]ᵀ. As a ≥ 0, a row whose
-coin is not below 1 − 1/C_jj² is out whatever came before: only the others are looked at one by one. After the factor,
-which the acceptance test of DPP-VFX needs anyway, the cost is O(u·|S|²) for u rows.
+where G is the inverse of L_SS less what the rows up to j explain, C[S, :j + 1] C[S, :j + 1]ᵀ. As a ≥ 0, a row
+whose coin is not below 1 − 1/C_jj² is out whatever came before: only the others are looked at one by one. After
+the factor, which the acceptance test of DPP-VFX needs anyway, the cost is O(u·|S|²) for u rows.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ LARGEST = 10_000
 class ExactDPP(BaseEstimator):
     """Samples from DPP(L), P(S) = det(L_S)/det(I + L), by the eigenvectors of the kernel's matrix L.
 
-    ``fit`` costs O(n³) time and O(n²) memory once; a sample then costs O(n·|S|²). Each eigenvector is chosen by a coin
-    of λ/(1 + λ), or, for samples of exactly k rows, k of them by elementary symmetric polynomials; then rows
+    ``fit`` costs O(n³) time and O(n²) memory once; a sample then costs O(n·|S|²). Each eigenvector is chosen by a
+    coin of λ/(1 + λ), or, for samples of exactly k rows, k of them by elementary symmetric polynomials; then rows
     are drawn one by one from the space that the chosen ones span. For a few thousand rows; :class:`DPP` draws
     from the same distribution for any number of rows.
 
@@ -118,7 +118,7 @@ class ExactDPP(BaseEstimator):
         return np.sort(sample_projection(self._vectors[:, which], rng))
 
     def _k_of(self, k: int, rng: np.random.Generator) -> IntArray:
-        """Return k eigenvectors, a set J with probability Π_J λ / e_k: from the last to the first by a coin each."""
+        """Return k eigenvectors, a set J with probability Π_J λ / e_k, by a coin each from the last on."""
         if self._sums[0] != k:
             self._sums = (k, log_symmetric_sums(self.eigenvalues_, k))
         table, chosen = self._sums[1], []
@@ -181,10 +181,10 @@ def sample_projection(V: Array, rng: np.random.Generator) -> IntArray:
     left = np.einsum("ij,ij->i", V, V)
     spanned = np.zeros((k, n))
     rows = np.empty(k, dtype=np.int64)
-    uniforms = rng.random(k)
+    uniforms = rng.random((k,))
     for step in range(k):
-        heights = np.cumsum(left)
-        row = min(int(np.searchsorted(heights, uniforms[step] * heights[-1], side="right")), n - 1)
+        heights: Array = np.cumsum(left)
+        row = min(int(np.searchsorted(heights, float(uniforms[step] * heights[-1]), side="right")), n - 1)
         rows[step] = row
         new = V @ V[row] - spanned[:step].T @ spanned[:step, row]
         new /= np.sqrt(left[row])

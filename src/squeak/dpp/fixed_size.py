@@ -29,9 +29,9 @@ def starting_scale(surrogate: Surrogate, k: int) -> float:
 class ScaleSearch:
     """The scale for samples of size k, moved by the sizes seen alone; so every sample of size k is exact.
 
-    After every ⌈√k⌉ + 3 sizes without enough hits: if more were too small than too large, this scale becomes the lower
-    end of a bracket, else the upper end; the next scale is the geometric mean. It ends at a ratio of 1 + 1/(k + 3)²,
-    or where two of the sizes were hits.
+    After every ⌈√k⌉ + 3 sizes without enough hits: if more were too small than too large, this scale becomes the
+    lower end of a bracket, else the upper end; the next scale is the geometric mean. It ends at a ratio of
+    1 + 1/(k + 3)², or where two of the sizes were hits.
 
     References
     ----------

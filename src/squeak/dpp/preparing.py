@@ -1,4 +1,4 @@
-"""The work that is done once: a dictionary at ridge 1/scale, a surrogate from it, and a bound on every row's score."""
+"""The work done once: a dictionary at ridge 1/scale, a surrogate from it, and a bound on every row's score."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def enlarged(rows: MemoryRows | SourceRows, sampler: Any, scale: float, seed: in
 def lost(dictionary: Dictionary, X: Rows, scale: float) -> float:
     """Return −log of the part of proposals that pass on account of the dictionary's span, were ``X`` all rows.
 
-    log det(I + αA) + Tr (I + αA)⁻¹α(C − A) − log det(I + αC) with A = P C P: how far log det's tangent at A lies above
-    its value at C. Never negative, 0 where the atoms span the rows.
+    log det(I + αA) + Tr (I + αA)⁻¹α(C − A) − log det(I + αC) with A = P C P: how far log det's tangent at A lies
+    above its value at C. Never negative, 0 where the atoms span the rows.
     """
     span = span_of(dictionary.kernel, dictionary.atoms)
     moment, left, _ = _coordinates(span, X)
@@ -97,9 +97,7 @@ def lost(dictionary: Dictionary, X: Rows, scale: float) -> float:
     return float(log_dets[0] + scale * left.sum() - log_dets[1])
 
 
-def prepare(
-    rows: MemoryRows | SourceRows, sampler: Any, kernel: Any, scale: float, *, weighted: bool
-) -> Prepared:
+def prepare(rows: MemoryRows | SourceRows, sampler: Any, kernel: Any, scale: float, *, weighted: bool) -> Prepared:
     """Read the rows and return what proposals need; a sampler that is fitted already is not fitted again.
 
     The projected form reads them for the dictionary and once more; the weighted form once more too, or, with

@@ -1,7 +1,8 @@
 """Proposals: a few rows drawn by their scores, accepted or refused as a whole, and thinned to an exact sample.
 
-With scores l_i = αφ_iᵀ(I + αA)⁻¹φ_i and any r > 0, row i is drawn c_i ~ Poisson(r·e^(1/r)·l_i) times, t in all. The rows
-drawn, weighted by c_i/(r·l_i), make L̃; they are accepted with probability a, and S ~ DPP(L̃) is then exactly DPP(αL):
+With scores l_i = αφ_iᵀ(I + αA)⁻¹φ_i and any r > 0, row i is drawn c_i ~ Poisson(r·e^(1/r)·l_i) times, t in all. The
+rows drawn, weighted by c_i/(r·l_i), make L̃; they are accepted with probability a, and S ~ DPP(L̃) is then exactly
+DPP(αL):
 
     log a = Tr αA(I + αA)⁻¹ − t/r − log det(I + αA) + log det(I + L̃)  ≤  0,
 
@@ -33,7 +34,7 @@ MOST_REFUSED = 4.0
 """r is never so small that more than 1 − e⁻⁴ of the proposals are refused on its account."""
 
 STEP, DRAW, ENTRY, FLOP = 2.5e-4, 1.3e-7, 2.5e-8, 1.2e-11
-"""Rough seconds of a proposal, of a draw, of an entry of its matrix, and of u³ for its factor: they choose r, no more."""
+"""Rough seconds of a proposal, a draw, an entry of its matrix, and u³ for its factor: they choose r, no more."""
 
 ROUNDING = 1e-6
 """A log a above this is no rounding error."""
@@ -159,8 +160,8 @@ class Proposer:
         log_accept = self._constant - counts.sum() / self.draws + 2.0 * float(np.log(factor.diagonal()).sum())
         if not log_accept <= ROUNDING:
             raise ValueError(
-                f"{kernel!r} is not positive semi-definite, or loses its digits: a proposal's probability came out as "
-                f"exp({log_accept:.3g}) > 1"
+                f"{kernel!r} is not positive semi-definite, or loses its digits: a proposal's probability came "
+                f"out as exp({log_accept:.3g}) > 1"
             )
         return factor, log_accept
 

@@ -1,4 +1,4 @@
-"""A DPP as arrays and JSON data: what was learned, the rows or the way back to them, and how far sampling has come."""
+"""A DPP as arrays and JSON data: what was learned, the rows or the way back to them, how far sampling has come."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def parts_of(dpp: DPP) -> tuple[dict[str, Any], dict[str, Any]]:
     else:
         recipe = rows.source.recipe
         if recipe is None:
-            raise ValueError("rows of an iterator or of a table in memory cannot be opened again: fit on an array or files")
+            raise ValueError(
+                "rows of an iterator or of a table in memory cannot be opened again: fit on an array or files"
+            )
         if rows.source.preprocessing is not None:
             encoding, preprocessing = rows.source.preprocessing.to_parts(SOURCE)
             arrays.update(encoding)

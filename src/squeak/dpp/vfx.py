@@ -43,12 +43,12 @@ class RejectionLimitError(ValueError):
 
 @storage.register
 class DPP(BaseEstimator):
-    """Exact samples of diverse rows: P(S) = det(L_S)/det(I + L), L the kernel's matrix of all rows, which is never formed.
+    """Exact samples of diverse rows: P(S) = det(L_S)/det(I + L), L the kernel's matrix of all rows.
 
-    A determinant is large for rows that are unlike each other, so samples spread over the data. ``fit`` learns a
-    dictionary at ridge 1 and a bound on every row's leverage score, O(n·m²) for m atoms; ``sample`` draws a few hundred
-    rows by those scores, accepts or refuses them, and thins them to S. Samples are exact whatever the
-    dictionary; a poor one only costs time. Later samples reuse the work.
+    L is never formed. A determinant is large for rows that are unlike each other, so samples spread over the data.
+    ``fit`` learns a dictionary at ridge 1 and a bound on every row's leverage score, O(n·m²) for m atoms;
+    ``sample`` draws a few hundred rows by those scores, accepts or refuses them, and thins them to S. Samples are
+    exact whatever the dictionary; a poor one only costs time. Later samples reuse the work.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class DPP(BaseEstimator):
     max_rejections : int
         Proposals refused in a row, after which sampling is given up.
     random_state : None, int, RandomState or Generator
-        Every call of ``sample`` goes on from the one before; the same seed and the same calls give the same samples.
+        Calls of ``sample`` go on from each other; the same seed and the same calls give the same samples.
     verbose : int
         1 shows progress bars.
 
@@ -83,9 +83,10 @@ class DPP(BaseEstimator):
 
     Notes
     -----
-    A row source (:func:`squeak.rows`) is never held in memory: ``fit`` reads it twice (once with ``weighted``), and a
-    call of ``sample`` once or a few times to fetch the rows drawn. So ask for many samples in one call. Arrays are copied;
-    ``squeak.rows(array)`` saves the copy.
+    A row source (:func:`squeak.rows`) is never held in memory: ``fit`` reads it twice (once with ``weighted``; more
+    often where the default sampler has to enlarge its dictionary), and a call of ``sample`` once or a few times
+    to fetch the rows drawn. So ask for many samples in one call. Arrays are copied; ``squeak.rows(array)`` saves
+    the copy.
 
     References
     ----------
@@ -176,9 +177,7 @@ class DPP(BaseEstimator):
             raise ValueError(f"the kernel's matrix has rank about {len(eigenvalues)}: no sample has {size:g} rows")
         return solve_scale(min(size, 0.9 * len(eigenvalues)), eigenvalues)
 
-    def _prepare(
-        self, rows: MemoryRows | SourceRows, kernel: Any, scale: float, seed: int, level: int
-    ) -> Prepared:
+    def _prepare(self, rows: MemoryRows | SourceRows, kernel: Any, scale: float, seed: int, level: int) -> Prepared:
         sampler = clone(self.sampler) if self.sampler is not None else self._default(rows, kernel, scale)
         params = sampler.get_params(deep=False)
         if params["kernel"] is not None and params["kernel"] not in (kernel, self._own_kernel()):
@@ -261,7 +260,7 @@ class DPP(BaseEstimator):
         return ScaleSearch(k, scale), level
 
     def _ahead(self, samples: int) -> int:
-        """Return how many proposals to draw before the rows are fetched: enough for the samples left, most likely."""
+        """Return how many proposals to draw before rows are fetched: most likely enough for the samples left."""
         rate = self.acceptance_rate_ if self._accepted else 0.25
         return math.ceil(1.2 * samples / max(rate, 0.001)) + 8
 
@@ -271,18 +270,19 @@ class DPP(BaseEstimator):
         return tqdm(total=count, desc="DPP", unit=" samples", disable=not self.verbose)
 
     def _gave_up(self, proposer: Proposer) -> RejectionLimitError:
+        cure = ", leave out weighted=True" if self.weighted else ""
         atoms, size = len(self.dictionary_), self._prepared[0].surrogate.size(proposer.scale)
         return RejectionLimitError(
-            f"{self.max_rejections:,} proposals in a row were refused: a dictionary of {atoms:,} atoms is too poor for "
-            f"samples of about {size:.0f} rows. Give a sampler with more atoms, as "
-            f"sampler=Squeak(oversampling={4 * OVERSAMPLING:g}){', leave out weighted=True' if self.weighted else ''}, "
+            f"{self.max_rejections:,} proposals in a row were refused: a dictionary of {atoms:,} atoms is too poor "
+            f"for samples of about {size:.0f} rows. Give a sampler with more atoms, as "
+            f"sampler=Squeak(oversampling={4 * OVERSAMPLING:g}){cure}, "
             "ask for smaller samples, or raise max_rejections"
         )
 
     def _missed(self, k: int, size: int) -> RejectionLimitError:
         return RejectionLimitError(
-            f"{MOST_MISSES:,} samples in a row had another size than k = {k} (the last had {size}): the kernel's matrix "
-            "may have too small a rank; ask for fewer rows or use a smaller length_scale"
+            f"{MOST_MISSES:,} samples in a row had another size than k = {k} (the last had {size}): the kernel's "
+            "matrix may have too small a rank; ask for fewer rows or use a smaller length_scale"
         )
 
     @property

@@ -11,7 +11,7 @@ from benchmarks.common import save
 from squeak.dpp import DPP, scale_for_size
 from squeak.kernels import RBF
 
-CASES = {"n = 5,000": (5_000, 4, 2.0, 30.0, 3), "n = 2,000": (2_000, 10, 3.0, 85.0, 2)}
+CASES = {"n = 5,000": (5_000, 4, 2.0, 30.0, 3), "n = 2,000": (2_000, 10, 3.0, 85.0, 1)}
 """Rows, columns, width, expected size, and how many of DPPy's samples are waited for."""
 
 LATER = 20

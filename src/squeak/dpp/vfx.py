@@ -38,7 +38,21 @@ MOST_MISSES = 1_000
 
 
 class RejectionLimitError(ValueError):
-    """No proposal was accepted within the limit; the message says what to change."""
+    """No proposal was accepted within the limit; the message says what to change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.dpp import DPP, RejectionLimitError
+    >>> from squeak.kernels import RBF
+    >>> from squeak.samplers import Uniform
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> try:
+    ...     DPP(5.0 * RBF(0.7), Uniform(max_atoms=3), max_rejections=5, random_state=0).fit(X).sample()
+    ... except RejectionLimitError as error:
+    ...     print(str(error)[:31])
+    5 proposals in a row were refus
+    """
 
 
 @storage.register

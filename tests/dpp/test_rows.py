@@ -263,6 +263,19 @@ def test_the_command_writes_the_rows_with_all_their_columns(files, tmp_path):
     assert "is there already" in again.stderr
 
 
+def test_bars_show_progress_and_the_page_of_a_saved_one_its_dictionary(X, tmp_path, capfd):
+    found = DPP(0.2 * RBF(1.5), random_state=0, verbose=1).fit(X)
+    found.sample(3)
+    shown = capfd.readouterr().err
+    assert "DPP: 100%" in shown
+    assert "3/3" in shown
+    assert "accepted=" in shown
+    found.save(tmp_path / "d.sqk")
+    page = command("show", tmp_path / "d.sqk")
+    assert page.returncode == 0, page.stderr
+    assert "DPP, 600 rows" in page.stdout
+
+
 def test_the_command_skips_bad_rows_and_draws_many(files, tmp_path):
     frame = pd.read_csv(files / "rows.csv")
     frame.loc[3, "b"] = np.nan

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from squeak.core.kernels import gram
 from squeak.core.leverage import weighted_spectrum
@@ -43,18 +42,21 @@ def solve_scale(size: float, eigenvalues: Array, residual: float = 0.0) -> float
     total = float(positive.sum()) + residual
     if total <= 0:
         raise ValueError("the kernel is zero on all rows: every sample is empty")
-    low = math.log(size / total)  # Σ αλ/(1 + αλ) ≤ α·total
 
-    def excess(log_scale: float) -> float:
+    def reached(log_scale: float) -> bool:
         scale = math.exp(log_scale)
-        return expected_size(positive, scale) + scale * residual - size
+        return expected_size(positive, scale) + scale * residual >= size
 
+    low = math.log(size / total)  # Σ αλ/(1 + αλ) ≤ α·total: the size is not reached before
     high = low + 1.0
-    while excess(high) < 0:
+    while not reached(high):
         high += 2.0 * (high - low)
         if high > low + 600:
             raise ValueError(f"a size of {size:g} is out of reach: the kernel's matrix has too small a rank")
-    return math.exp(brentq(excess, low - 1e-9, high, xtol=1e-12))
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return math.exp(high)
 
 
 def scale_for_size(X: Any, kernel: Any, size: float, random_state: RandomState = None) -> float:

@@ -300,6 +300,12 @@ class DPP(BaseEstimator):
         )
 
     @property
+    def n_seen_(self) -> int:
+        """The number of rows."""
+        self._needs_fit()
+        return self._rows.n
+
+    @property
     def expected_size_(self) -> float:
         """The mean size of samples, as the surrogate has it."""
         self._needs_fit()

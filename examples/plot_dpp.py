@@ -22,7 +22,7 @@ from squeak.samplers import BlessR
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("SQUEAK_DATA", ROOT.parent / "shared" / "data"))
-K, SAMPLES = 10, 200
+K, SAMPLES = 10, 100
 
 
 def digits() -> tuple[np.ndarray, np.ndarray, str]:
@@ -41,7 +41,7 @@ def houses() -> tuple[np.ndarray, np.ndarray, str]:
     else:
         X, y = make_friedman1(6_000, noise=0.5, random_state=0)
         name = "a synthetic regression"
-    order = np.random.default_rng(0).permutation(len(X))[:5_000]
+    order = np.random.default_rng(0).permutation(len(X))[:4_000]
     X, y = X[order], y[order]
     return (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std(), name
 
@@ -55,7 +55,7 @@ def error(X: np.ndarray, y: np.ndarray, kernel: Any, landmarks: np.ndarray, trai
     return float(np.sqrt(np.mean(residual**2)))
 
 
-def landmark_errors(sizes: tuple[int, ...], repeats: int, train: int = 4_000) -> tuple[dict[str, np.ndarray], str]:
+def landmark_errors(sizes: tuple[int, ...], repeats: int, train: int = 2_000) -> tuple[dict[str, np.ndarray], str]:
     """Return for each way to choose landmarks its errors, shape (sizes, repeats)."""
     X, y, name = houses()
     kernel = RBF("median").resolve(X[:1_000])
@@ -92,8 +92,8 @@ def main() -> None:
             axis.imshow(X[row].reshape(side, side), cmap="gray_r")
             axis.set_axis_off()
         print(f"{what}, {title}: {different:.3f} different digits among {K}, mean of {SAMPLES} samples")
-    sizes = (25, 50, 100)
-    found, name = landmark_errors(sizes, repeats=5)
+    sizes = (15, 30, 60)
+    found, name = landmark_errors(sizes, repeats=4)
     axis = below.subplots()
     for way, errors in found.items():
         axis.errorbar(sizes, errors.mean(axis=1), errors.std(axis=1), marker="o", capsize=3, label=way)

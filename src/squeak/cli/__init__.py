@@ -18,6 +18,7 @@ from squeak.cli.dictionaries import dictionary, merge, show
 from squeak.cli.errors import for_the_command, stop
 from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.planning import plan
+from squeak.cli.sampling import sample
 
 app = typer.Typer(
     name="squeak",
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (fit, predict, evaluate, dictionary, show, merge, compare, plan):
+for function in (fit, predict, evaluate, dictionary, show, merge, compare, plan, sample):
     app.command()(function)
 
 

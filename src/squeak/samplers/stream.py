@@ -326,6 +326,12 @@ class StreamSampler(ScoreSampler):
         return self._state.scorer.effective_dimension()
 
     @property
+    def factor_(self) -> WeightedFactor:
+        """The factor of the atoms kept so far, as the stream has it: scores without a dictionary being made."""
+        self._needs_rows()
+        return self._state.scorer
+
+    @property
     def n_features_in_(self) -> int | None:
         """The number of columns of the rows read; None for objects."""
         self._needs_rows()

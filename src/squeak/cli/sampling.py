@@ -1,0 +1,146 @@
+"""``squeak sample``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from squeak.cli.options import (
+    BadRows,
+    Categories,
+    CategoriesAs,
+    Data,
+    Delimiter,
+    Header,
+    KernelChoice,
+    KernelName,
+    LearnRows,
+    MaxCategories,
+    Missing,
+    MissingAs,
+    Names,
+    NaValues,
+    OnBadRows,
+    Scale,
+    ScaleBy,
+    Seed,
+    kernel_of,
+    names_of,
+    or_none,
+    positive,
+)
+
+
+def sample(
+    data: Data,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The .parquet or .csv file to write.", show_default=False)
+    ],
+    k: Annotated[int | None, typer.Option(min=1, help="Rows in the subset.", show_default=False)] = None,
+    size: Annotated[
+        float | None,
+        typer.Option(callback=positive, help="Rows on average, instead of exactly --k.", show_default=False),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many subsets; a column `sample` tells them apart.")] = 1,
+    target: Annotated[str | None, typer.Option(help="A column that rows are not compared by.")] = None,
+    columns: Names = None,
+    drop: Names = None,
+    scale: ScaleBy = Scale.standard,
+    categories: CategoriesAs = Categories.onehot,
+    missing: MissingAs = Missing.none,
+    on_bad_rows: OnBadRows = BadRows.refuse,
+    learn_rows: LearnRows = 20_000,
+    max_categories: MaxCategories = 100,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    na_values: NaValues = None,
+    kernel: KernelChoice = KernelName.rbf,
+    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+) -> None:
+    """Draw a diverse subset of the rows of DATA (a determinantal point process) and write it with all its columns.
+
+    Rows that resemble each other seldom come together. The data is read a few times and never held in memory. A
+    column `row` has each row's number, counted over the rows that are not skipped.
+    """
+    import squeak as sq
+    from squeak.core.sources.files import find_files
+    from squeak.dpp import DPP
+
+    if (k is None) == (size is None):
+        raise typer.BadParameter("give --k for exactly so many rows, or --size for so many on average")
+    _check(out, find_files(data))
+    origin = sq.rows(
+        data if len(data) > 1 else data[0],
+        target,
+        columns=names_of(columns),
+        drop=names_of(drop) or (),
+        scale=or_none(scale),
+        categories=or_none(categories),
+        missing=or_none(missing),
+        on_bad_rows=on_bad_rows.value,
+        learn_rows=learn_rows,
+        max_categories=max_categories,
+        delimiter=delimiter,
+        header=header,
+        na_values=names_of(na_values) or (),
+        random_state=seed,
+    )
+    process = DPP(
+        kernel_of(kernel, length_scale),
+        expected_size=k if size is None else size,
+        random_state=seed,
+        verbose=0 if quiet else 1,
+    ).fit(origin)
+    found = process.sample(samples, k=k)
+    _write(out, origin, found)
+    if not quiet:
+        sizes = f"{k:,} rows" if k is not None else f"{sum(map(len, found)) / samples:.1f} rows on average"
+        skipped = f" ({origin.skipped_:,} skipped)" if origin.skipped_ else ""
+        typer.echo(f"{samples:,} × {sizes} of {process.dictionary_.n_seen:,}{skipped} → {out}")
+        typer.echo(f"{process.kernel_}, {process.acceptance_rate_:.0%} of the proposals accepted")
+
+
+def _check(out: Path, inputs: list[Path]) -> None:
+    """Fail before the work where the result could not be written, or would take the place of something else."""
+    if out.suffix not in (".parquet", ".csv"):
+        raise typer.BadParameter(f"--out ends in .parquet or .csv, not in {out.suffix!r}")
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"the folder {out.parent} does not exist")
+    if out.exists():
+        named = (
+            "it would be overwritten" if out.resolve() in {p.resolve() for p in inputs} else "choose another name"
+        )
+        raise typer.BadParameter(f"{out} is there already: {named}")
+    if not os.access(out.parent, os.W_OK):
+        raise PermissionError(f"{out} cannot be written there")
+
+
+def _write(out: Path, origin: Any, found: list[Any]) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    from squeak.core.sources.originals import originals
+    from squeak.core.storage import replacing
+
+    needed = np.unique(np.concatenate(found))
+    table = originals(origin, needed)
+    table = table.take(pa.array(np.searchsorted(needed, np.concatenate(found))))
+    taken = set(table.column_names)
+    extra = {"row": np.concatenate(found), "sample": np.repeat(np.arange(len(found)), [len(s) for s in found])}
+    for name, values in extra.items():
+        if name == "row" or len(found) > 1:
+            table = table.append_column(name if name not in taken else f"squeak_{name}", pa.array(values))
+    with replacing(out) as stream:
+        if out.suffix == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(table, stream)
+        else:
+            from pyarrow import parquet
+
+            parquet.write_table(table, stream)

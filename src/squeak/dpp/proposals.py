@@ -1,0 +1,189 @@
+"""Proposals: a few rows drawn by their scores, accepted or refused as a whole, and thinned to an exact sample.
+
+With scores l_i = αφ_iᵀ(I + αA)⁻¹φ_i and any r > 0, row i is drawn c_i ~ Poisson(r·e^(1/r)·l_i) times, t in all. The
+rows drawn, weighted by c_i/(r·l_i), make L̃; they are accepted with probability a, and S ~ DPP(L̃) is then exactly
+DPP(αL):
+
+    log a = Tr αA(I + αA)⁻¹ − t/r − log det(I + αA) + log det(I + L̃)  ≤  0,
+
+for log det is concave. r = Σl is DPP-VFX (q = r·Σl), r = Tr αA(I + αA)⁻¹ is α-DPP; we take the r that costs least.
+The Poisson rate must not be rounded: rounding it by a factor f gives DPP(f·αL).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from squeak.core.kernels import gram
+from squeak.core.rows import take
+from squeak.core.seeds import SAMPLE, generator_at
+from squeak.core.types import Array, IntArray, Rows
+from squeak.dpp.elimination import sample_from_factor
+from squeak.dpp.preparing import Prepared
+from squeak.dpp.store import MemoryRows, SourceRows
+
+(_potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
+
+MOST_REFUSED = 4.0
+"""r is never so small that more than 1 − e⁻⁴ of the proposals are refused on its account."""
+
+STEP, DRAW, ENTRY, FLOP = 2.5e-4, 1.3e-7, 2.5e-8, 1.2e-11
+"""Rough seconds of a proposal, a draw, an entry of its matrix, and u³ for its factor: they choose r, no more."""
+
+ROUNDING = 1e-6
+"""A log a above this is no rounding error."""
+
+LARGEST = 20_000
+"""Proposals of more rows than this are refused: their matrix would take 3 GB."""
+
+AHEAD = 2**20
+"""Rows drawn ahead at most, where fetching them takes a pass over the source."""
+
+
+def refused(total: float, draws: float) -> float:
+    """Return −log of the part of the proposals that are accepted at r = ``draws``, on account of r alone.
+
+    r·s·(e^(1/r) − 1) − s, about s/(2r).
+    """
+    return total * (draws * math.expm1(1.0 / draws) - 1.0)
+
+
+def best_draws(total: float, n: int) -> float:
+    """Return the r at which an exact sample costs least: few rows a proposal against few proposals.
+
+    Any r is exact. Where factors cost most and rows hardly repeat, t³·e^(s/2r) with t ≈ r·s is least at r = s/6.
+    """
+    grid = np.geomspace(min(total / 16, 1.0), max(16 * total, 64.0), 161).tolist()
+
+    def cost(draws: float) -> float:
+        drawn = draws * math.exp(1.0 / draws) * total
+        rows = n * -math.expm1(-drawn / n)
+        return math.log(STEP + DRAW * drawn + ENTRY * rows**2 + FLOP * rows**3) + refused(total, draws)
+
+    allowed = [draws for draws in grid if draws > 0.02 and refused(total, draws) <= MOST_REFUSED]
+    return float(min(allowed, key=cost))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A proposal before its rows are looked at; ``rng`` holds the coins that are still to be tossed."""
+
+    rows: IntArray
+    counts: IntArray
+    rng: np.random.Generator
+
+
+class Proposer:
+    """Draws proposals for DPP(αL) and decides them.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    scale : float
+        α.
+    draws : float, optional
+        r; the best one when left out.
+    """
+
+    def __init__(self, prepared: Prepared, scale: float, draws: float | None = None) -> None:
+        self._prepared, self.scale = prepared, scale
+        surrogate = prepared.surrogate
+        total, n = surrogate.total(scale), len(prepared.bounds)
+        self.draws = best_draws(total, n) if draws is None else draws
+        self._constant = surrogate.trace(scale) - surrogate.log_det(scale)
+        self._known = prepared.exact and scale == prepared.scale
+        self._stretch = prepared.stretch(scale)
+        self.rate = self._rate(float(prepared.heights[-1]) * self._stretch)
+        expected = n * -math.expm1(-self._rate(total) / n)
+        if expected > LARGEST:
+            raise ValueError(
+                f"a sample of about {total:,.0f} rows would take proposals of {expected:,.0f}: ask for fewer with "
+                "expected_size or k, or use a larger length_scale"
+            )
+
+    def _rate(self, total: float) -> float:
+        """Return the expected number of draws from scores of that sum."""
+        return self.draws * math.exp(1.0 / self.draws) * total
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """Return Poisson(r·e^(1/r)·b_i) draws of every row, b the bounds; only those drawn are named."""
+        heights = self._prepared.heights
+        places = rng.random(rng.poisson(self.rate)) * heights[-1]
+        numbers = np.minimum(np.searchsorted(heights, places, side="right"), len(heights) - 1)
+        rows, counts = np.unique(numbers, return_counts=True)
+        return Drawn(rows, counts, rng)
+
+    def decide(self, drawn: Drawn, X: Rows, values: Array | None) -> IntArray | None:
+        """Return a sample of DPP(αL), or None for a proposal that is refused.
+
+        Parameters
+        ----------
+        drawn : Drawn
+        X : rows
+            Those drawn.
+        values : array, optional
+            Their kernel matrix, where it is known.
+        """
+        prepared, rng = self._prepared, drawn.rng
+        rows, counts = drawn.rows, drawn.counts
+        bounds = prepared.bounds[rows]
+        scores = bounds if self._known or not len(rows) else prepared.surrogate.scores(X, self.scale)
+        if not self._known and len(rows):
+            counts = rng.binomial(counts, np.minimum(scores / (self._stretch * bounds), 1.0))
+            kept = np.flatnonzero(counts)
+            rows, counts, scores = rows[kept], counts[kept], scores[kept]
+            X = take(X, kept)
+            values = None if values is None else values[np.ix_(kept, kept)]
+        factor, log_accept = self._accept(X, values, counts, scores)
+        if math.log(1.0 - rng.random()) > log_accept:
+            return None
+        return rows[sample_from_factor(factor, rng.random(len(rows)))]
+
+    def _accept(self, X: Rows, values: Array | None, counts: IntArray, scores: Array) -> tuple[Array, float]:
+        """Return the factor of I + L̃ and log a."""
+        if len(counts) == 0:
+            return np.zeros((0, 0)), self._constant
+        kernel = self._prepared.surrogate.features.kernel
+        K = gram(kernel, X) if values is None else values
+        root = np.sqrt(self.scale / self.draws * counts / scores)
+        M = root[:, None] * K * root
+        M.flat[:: len(M) + 1] += 1.0
+        factor, info = _potrf(M.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise ValueError(f"{kernel!r} is not positive semi-definite on {len(M)} rows; use a PSD kernel")
+        log_accept = self._constant - counts.sum() / self.draws + 2.0 * float(np.log(factor.diagonal()).sum())
+        if not log_accept <= ROUNDING:
+            raise ValueError(
+                f"{kernel!r} is not positive semi-definite, or loses its digits: a proposal's probability came "
+                f"out as exp({log_accept:.3g}) > 1"
+            )
+        return factor, log_accept
+
+
+def outcomes(
+    proposer: Proposer, rows: MemoryRows | SourceRows, seed: int, call: int, first: int, ahead: int
+) -> Iterator[IntArray | None]:
+    """Yield what comes of the proposals number ``first``, ``first + 1``, … of a call: a sample, or None.
+
+    Each has a generator of its own, so it does not matter how many are drawn ahead: from memory one at a time, from
+    a source as many as one pass should serve.
+    """
+    kernel: Any = proposer._prepared.surrogate.features.kernel
+    while rows.in_memory:
+        drawn = proposer.draw(generator_at(seed, SAMPLE, call, first))
+        yield proposer.decide(drawn, rows.fetch(drawn.rows), rows.values(kernel, drawn.rows))
+        first += 1
+    while True:
+        batch = max(1, min(ahead, int(AHEAD / max(proposer.rate, 1.0))))
+        waiting = [proposer.draw(generator_at(seed, SAMPLE, call, first + i)) for i in range(batch)]
+        needed = np.unique(np.concatenate([drawn.rows for drawn in waiting]))
+        X = rows.fetch(needed)
+        for drawn in waiting:
+            yield proposer.decide(drawn, take(X, np.searchsorted(needed, drawn.rows)), None)
+        first += batch

@@ -1,0 +1,140 @@
+"""Where the rows are: in memory, or in a source that is read from its beginning whenever some are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.kernels import gram
+from squeak.core.rows import check_rows, copy_rows, join, n_rows, take
+from squeak.core.sources import RowSource
+from squeak.core.sources.source import LARGEST_BLOCK
+from squeak.core.types import Array, IntArray, Rows
+from squeak.samplers.bless import distinct
+
+SMALL = 2_000
+"""Up to so many rows in memory, their kernel matrix (32 MB at most) is made once and kept."""
+
+
+class MemoryRows:
+    """Checked rows in memory of our own."""
+
+    in_memory = True
+
+    def __init__(self, X: Rows) -> None:
+        self.X = X
+        self._values: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return n_rows(self.X)
+
+    def data(self) -> Any:
+        """Return what a sampler is fitted on."""
+        return self.X
+
+    def first(self) -> Rows:
+        """Return the rows that widths are learned from: all."""
+        return self.X
+
+    def few(self, size: int, rng: np.random.Generator) -> Rows:
+        """Return some of the rows, drawn uniformly."""
+        return self.X if size >= self.n else take(self.X, np.sort(distinct(self.n, size, rng)))
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield all rows in order."""
+        for part in engine.tiles(self.n, LARGEST_BLOCK):
+            yield take(self.X, part)
+
+    def fetch(self, numbers: IntArray) -> Rows:
+        """Return rows by their numbers."""
+        return take(self.X, numbers)
+
+    def values(self, kernel: Any, numbers: IntArray) -> Array | None:
+        """Return the kernel's matrix of some rows where it is kept for all of them, else None."""
+        if self.n > SMALL:
+            return None
+        if self._values is None:
+            self._values = gram(kernel, self.X)
+        return self._values[np.ix_(numbers, numbers)]
+
+
+class SourceRows:
+    """Rows of a repeatable source, read in blocks and never held; some are fetched in one more pass."""
+
+    in_memory = False
+
+    def __init__(self, source: RowSource, kernel: Any, n: int | None = None) -> None:
+        self.source, self._kernel, self._n = source, kernel, n
+
+    @property
+    def n(self) -> int:
+        """The number of rows kept; known once they were all read."""
+        if self._n is None:
+            self._n = sum(n_rows(block) for block in self.blocks())
+        return self._n
+
+    def data(self) -> Any:
+        """Return what a sampler is fitted on."""
+        return self.source
+
+    def first(self) -> Rows:
+        """Return the rows that widths are learned from: the first block."""
+        blocks = self.blocks()
+        try:
+            return next(blocks)
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+
+    def few(self, size: int, rng: np.random.Generator) -> Rows:
+        """Return some rows of the first block, drawn uniformly; no pass is spent on them."""
+        return MemoryRows(self.first()).few(size, rng)
+
+    def blocks(self) -> Iterator[Rows]:
+        """Yield all rows in order, checked."""
+        seen = 0
+        for block in self.source.blocks():
+            yield check_rows(block.X, self._kernel, first_row=seen)
+            seen += n_rows(block.X)
+        if self._n is not None and seen != self._n:
+            raise ValueError(f"the source gave {self._n:,} rows before and {seen:,} now: its data has changed")
+        self._n = seen
+
+    def fetch(self, numbers: IntArray) -> Rows:
+        """Return rows by their numbers, ascending, in one pass."""
+        found: Rows = None
+        seen = 0
+        for block in self.blocks():
+            inside = numbers[np.searchsorted(numbers, seen) : np.searchsorted(numbers, seen + n_rows(block))]
+            if inside.size or found is None:
+                part = take(block, inside - seen)
+                found = part if found is None else join(found, part)
+            seen += n_rows(block)
+        return found
+
+    def values(self, kernel: Any, numbers: IntArray) -> Array | None:
+        """Return None: nothing is kept."""
+        return None
+
+
+def rows_of(X: Any, kernel: Any) -> MemoryRows | SourceRows:
+    """Return the rows of an array (copied, so that later changes to it do no harm) or of a row source."""
+    if not isinstance(X, RowSource):
+        checked = check_rows(X, kernel)
+        return MemoryRows(copy_rows(checked) if checked is X or _shares(checked, X) else checked)
+    if not X.repeatable:
+        raise ValueError(
+            "an iterator can be read only once, and sampling needs the rows again: pass a function that returns a "
+            "new iterator, or the rows themselves"
+        )
+    return SourceRows(X, kernel)
+
+
+def _shares(checked: Rows, X: Any) -> bool:
+    if isinstance(checked, np.ndarray):
+        return not isinstance(X, np.ndarray) or np.may_share_memory(checked, X)
+    return True

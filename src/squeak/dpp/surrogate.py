@@ -1,0 +1,127 @@
+"""A stand-in for all rows, small enough to be decomposed: A = Σ g_j e_j e_jᵀ in the span of a dictionary's atoms.
+
+Whatever A is, the scores l_i = αφ_iᵀ(I + αA)⁻¹φ_i make proposals from which exact samples come; how near A is to
+C = Σ φ_i φ_iᵀ over all rows decides how many proposals are refused. Two forms: the projected one, A = P C P with P
+the projection on the span of the atoms, takes a sum over all rows; the weighted one, A = Σ w_j φ_j φ_jᵀ over the
+atoms, takes none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from squeak.core import engine
+from squeak.core.kernels import diagonal
+from squeak.core.leverage import INDEFINITE
+from squeak.core.nystrom import EigenFeatures
+from squeak.core.rows import n_rows, take
+from squeak.core.types import Array, Rows
+from squeak.dpp.spectrum import expected_size, solve_scale
+
+TILE = 1024
+SMALLEST_PART = 1e-8
+"""Directions in which the atoms have less than this part of their largest eigenvalue are left out of the span."""
+
+
+def span_of(kernel: Any, atoms: Rows) -> EigenFeatures:
+    """Return coordinates in the span of the atoms: z(x) with ⟨z(x), z(y)⟩ = ⟨Pφ(x), Pφ(y)⟩.
+
+    Left out are directions so small that rounding would bend the basis.
+    """
+    features = EigenFeatures(kernel, atoms)
+    eigenvalues = np.square(features.transform(atoms)).sum(axis=0)
+    features.mixing = features.mixing[:, eigenvalues > SMALLEST_PART * eigenvalues.max(initial=0.0)]
+    return features
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A = Σ g_j e_j e_jᵀ: coordinates of rows along the e_j, and the g_j.
+
+    Parameters
+    ----------
+    features : EigenFeatures
+        Coordinates along e_1, e_2, …, orthonormal.
+    spectrum : array of shape (rank,)
+        The g_j.
+    residual : float
+        Σ k(x, x) − ‖z(x)‖² over all rows, where it is known; else 0.
+
+    References
+    ----------
+    Online, bandits and DPP spec, section 7: l_i, z and log det of DPP-VFX (projected) and of α-DPP (weighted).
+    """
+
+    features: EigenFeatures
+    spectrum: Array
+    residual: float = 0.0
+
+    @classmethod
+    def rotated(cls, span: EigenFeatures, moment: Array, residual: float = 0.0) -> Surrogate:
+        """Return the surrogate of A given as a matrix in the coordinates of the span, whose basis is turned."""
+        with engine.single_blas():
+            spectrum, turn = eigh(moment, check_finite=False)
+            span.mixing = np.ascontiguousarray(span.mixing @ turn)
+        return cls(span, np.maximum(spectrum, 0.0), residual)
+
+    @classmethod
+    def weighted(cls, kernel: Any, atoms: Rows, weights: Array) -> Surrogate:
+        """Return the surrogate A = Σ w_j φ_j φ_jᵀ of a weighted dictionary."""
+        span = span_of(kernel, atoms)
+        Z = span.transform(atoms)
+        return cls.rotated(span, (Z * weights[:, None]).T @ Z)
+
+    def scores(self, X: Rows, scale: float) -> Array:
+        """Return αφᵀ(I + αA)⁻¹φ = α(k(x, x) − ‖z‖²) + Σ_j αz_j²/(1 + αg_j) for checked rows, in tiles."""
+        shares = 1.0 / (1.0 + scale * self.spectrum)
+
+        def tile_scores(tile: slice) -> Array:
+            part = take(X, tile)
+            squares = np.square(self.features.block(part))
+            diag = diagonal(self.features.kernel, part)
+            left = unexplained(diag, squares.sum(axis=1), self.features.kernel)
+            return np.asarray(scale * (left + squares @ shares))
+
+        if n_rows(X) <= TILE:
+            return tile_scores(slice(None))
+        return np.concatenate(engine.map_ordered(tile_scores, engine.tiles(n_rows(X), TILE)))
+
+    def trace(self, scale: float) -> float:
+        """Return Tr αA(I + αA)⁻¹."""
+        return expected_size(self.spectrum, scale)
+
+    def log_det(self, scale: float) -> float:
+        """Return log det(I + αA)."""
+        return float(np.log1p(scale * self.spectrum).sum())
+
+    def total(self, scale: float) -> float:
+        """Return the sum of all rows' scores (projected form; the trace in the weighted one, as its estimate)."""
+        return self.trace(scale) + scale * self.residual
+
+    def size(self, scale: float) -> float:
+        """Return the expected size of a sample of DPP(αL), half-way between two bounds.
+
+        With f(C) = Tr αC(I + αC)⁻¹: f(PCP) ≤ f(C) as eigenvalues of PCP are no larger than those of C, and
+        f(C) ≤ f(PCP) + α·residual as f is concave. In the weighted form the trace is an estimate, not a bound.
+        """
+        return self.trace(scale) + scale * self.residual / 2
+
+    def scale_for(self, size: float) -> float:
+        """Return the scale at which :meth:`size` is the one asked for."""
+        return solve_scale(size, self.spectrum, self.residual / 2)
+
+
+def unexplained(diag: Array, explained: Array, kernel: Any) -> Array:
+    """Return k(x, x) − ‖z(x)‖², rounding below zero clipped; refuse what rounding cannot explain."""
+    left = diag - explained
+    worst = float(np.min(left + INDEFINITE * diag, initial=np.inf))
+    if worst < 0 or np.isnan(worst):
+        raise ValueError(
+            f"{kernel!r} is not positive semi-definite: a row lies at squared distance {np.min(left):.3g} < 0 from "
+            "the span of the dictionary; use a PSD kernel"
+        )
+    return np.maximum(left, 0.0)

@@ -1,8 +1,8 @@
-"""Two Newton heads side by side, one for a steady stream and one for a stream that drifts, and the better one speaks.
+"""Two Newton heads side by side, one for a steady stream and one for a drifting one; the better one speaks.
 
-With the curvature of each step, A grows as fast as the rows come: best when rows are exchangeable, slow to forget. With the
-worst case's curvature A grows with the errors only, so a learner that is rarely wrong keeps taking large steps and follows a
-target that moves. Which one fits is seen from their recent losses.
+With the curvature of each step, A grows as fast as the rows come: best when rows are exchangeable, slow to
+forget. With the worst case's curvature A grows with the errors only, so a learner that is rarely wrong keeps
+taking large steps and follows a target that moves. Which one fits is seen from their recent losses.
 """
 
 from __future__ import annotations

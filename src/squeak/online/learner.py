@@ -50,8 +50,8 @@ class NewtonPlan:
 class NewtonLearner:
     """Predict, then learn, in the span of atoms that KORS chooses; one head for every output.
 
-    A row is first predicted and learned in the present space and then offered to KORS: an atom counts from the next row on.
-    Between calls every head has as many coordinates as the space.
+    A row is first predicted and learned in the present space and then offered to KORS: an atom counts from the
+    next row on. Between calls every head has as many coordinates as the space.
 
     References
     ----------
@@ -184,9 +184,11 @@ class NewtonLearner:
             raise ValueError("the atoms' arrays do not fit each other")
         fine = np.all(weights > 0) and all(np.isfinite(factor).all() for factor in factors)
         ordered = members.dtype == np.int64 and np.all(np.diff(members) > 0)
-        if not fine or not ordered or (j and not (0 <= members[0] and members[-1] < m)):
+        if not fine or not ordered or (j and not (members[0] >= 0 and members[-1] < m)):
             raise ValueError("the atoms' numbers are not those of a space")
-        scorer = WeightedFactor(space.scorer.kernel, atoms, weights, space.scorer.ridge, GrowingCholesky(factors[0]))
+        scorer = WeightedFactor(
+            space.scorer.kernel, atoms, weights, space.scorer.ridge, GrowingCholesky(factors[0])
+        )
         self.space = Space(
             scorer, GrowingCholesky(factors[1]), np.array(members), space.oversampling, space.max_atoms
         )

@@ -15,7 +15,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 SMALLEST_ERROR = 1e-6
-"""A squared loss whose error is below this part of the bound counts as having that error: curvature stays finite."""
+"""A squared loss whose error is below this part of the bound counts as having that error.
+
+Curvature stays finite.
+"""
 
 SMALLEST_BOUND = 1e-150
 """Targets below this count as having that size, for their squares would be 0."""
@@ -158,8 +161,8 @@ class SquaredHingeLoss:
     --------
     >>> from squeak.online.losses import SquaredHingeLoss
     >>> loss = SquaredHingeLoss()
-    >>> loss.value(1.0, 0.5), loss.derivative(1.0, 2.0), loss.curvature(1.0, 0.0, bound=1.0)
-    (0.25, -0.0, 0.5)
+    >>> float(loss.value(1.0, 0.5)), loss.derivative(1.0, 0.5), loss.curvature(1.0, 0.0, bound=1.0)
+    (0.25, -1.0, 0.5)
     """
 
     name: ClassVar[str] = "squared_hinge"
@@ -236,7 +239,9 @@ class HingeLoss:
         return 0.0
 
 
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredLoss(), LogisticLoss(), SquaredHingeLoss(), HingeLoss())}
+LOSSES: dict[str, Loss] = {
+    loss.name: loss for loss in (SquaredLoss(), LogisticLoss(), SquaredHingeLoss(), HingeLoss())
+}
 
 
 def loss_named(name: Any, *, labels: bool) -> Loss:

@@ -1,12 +1,12 @@
-"""Online Newton steps in a space of a few coordinates: row by row, and a block of rows at once with the same result.
+"""Online Newton steps in a space of a few coordinates: row by row, or a block at once with the same result.
 
 With P = A⁻¹, v the weights before the round, s = Pφ and ρ = φᵀs, one round is two updates of rank one:
 
     z = φᵀv,   ŷ = z − h(z),   c = η·ġ²
     v ← v − (h(z)/ρ + ġ/(1 + cρ))·s,      P ← P − c/(1 + cρ)·s sᵀ.
 
-In a block everything that the rounds exchange is S = ΦPΦᵀ and z = Φv, one small matrix and one vector: the rounds run
-on these, and v and P follow by matrix products (BLAS 3).
+In a block everything that the rounds exchange is S = ΦPΦᵀ and z = Φv, one small matrix and one vector: the rounds
+run on these, and v and P follow by matrix products (BLAS 3).
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ class NewtonHead:
     def _least_squares(self, features: Array, y: Array, G: Array, S: Array, z: Array) -> Array | None:
         """Learn a block in which η·ġ² = 2 in every round, or return None where a round was clipped or exact.
 
-        With I/2 + S = L Lᵀ the rounds' errors are diag(L)·w, L w = y − z (forward substitution is the sequence of rounds).
+        With I/2 + S = L Lᵀ the rounds' errors are diag(L)·w, L w = y − z (forward substitution is the sequence of
+        rounds).
         """
         shifted = S.T.copy(order="F")
         shifted.reshape(-1, order="F")[:: len(y) + 1] += 0.5

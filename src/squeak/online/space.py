@@ -1,8 +1,8 @@
 """The space in which an online learner works: the span of atoms chosen by KORS, with coordinates that nest.
 
 KORS never sees a target, so which rows of a block become atoms can be decided before any of them is learned from.
-A row's coordinates are φ̃(x) = L⁻¹ k(atoms, x) with L Lᵀ = K of the atoms: a new atom appends one coordinate and leaves
-the others as they were. An atom that lies in the span already (a repeated row) appends none.
+A row's coordinates are φ̃(x) = L⁻¹ k(atoms, x) with L Lᵀ = K of the atoms: a new atom appends one coordinate and
+leaves the others as they were. An atom that lies in the span already (a repeated row) appends none.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ CHUNK = 64
 class Space:
     """The span of the atoms, as a value.
 
-    Between calls: ``factor`` is the inverse factor of K over ``members``, the atoms that have a coordinate; ``scorer`` holds
-    all atoms with their weights. Once ``max_atoms`` coordinates are there, the space is frozen.
+    Between calls: ``factor`` is the inverse factor of K over ``members``, the atoms that have a coordinate;
+    ``scorer`` holds all atoms with their weights. Once ``max_atoms`` coordinates are there, the space is frozen.
 
     References
     ----------

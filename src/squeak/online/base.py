@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from squeak.core import storage
@@ -34,6 +33,9 @@ class OnlineEstimator(BaseEstimator):
     """
 
     kind: ClassVar[str] = "online"
+    _labels: ClassVar[bool]
+    _poor_on_few_rows: ClassVar[bool] = False
+    """Told to scikit-learn: after the 200 rows of its checks, a learner that restarts has learned little."""
     kernel: Any
     random_state: Any
     loss: str
@@ -52,7 +54,7 @@ class OnlineEstimator(BaseEstimator):
             raise ValueError(f"bound must be a positive number or None; it is {self.bound!r}")
 
     def _loss(self) -> Loss:
-        return loss_named(self.loss, labels=isinstance(self, OnlineClassifier))
+        return loss_named(self.loss, labels=self._labels)
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Forget everything, then predict and learn from each row of ``X`` once, in order.
@@ -181,7 +183,7 @@ class OnlineEstimator(BaseEstimator):
                 accept_sparse="csr" if getattr(kernel, "accepts_sparse", False) else False,
                 dtype=(np.float64, np.float32),
                 order="C",
-                y_numeric=isinstance(self, RegressorMixin),
+                y_numeric=not self._labels,
             )
             if not isinstance(rows, np.ndarray):
                 rows = check_rows(rows, kernel)
@@ -265,6 +267,9 @@ class OnlineEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel is None or bool(getattr(self.kernel, "accepts_sparse", False))
         tags.target_tags.required = True
+        for part in (tags.regressor_tags, tags.classifier_tags):
+            if part is not None:
+                part.poor_score = self._poor_on_few_rows
         return tags
 
     def _needs_rows(self) -> None:
@@ -334,142 +339,6 @@ class OnlineEstimator(BaseEstimator):
         from squeak.online.files import estimator_from
 
         return estimator_from(arrays, content, kernel)
-
-
-class OnlineRegressor(RegressorMixin, OnlineEstimator):
-    """The face of an online regressor; targets are numbers, within ``bound`` where one is given."""
-
-    def _encode(self, y: Any, first: bool) -> Array:
-        targets = np.asarray(y, dtype=np.float64)
-        largest = LARGEST_TARGET if self.bound is None else float(self.bound)
-        if not np.all(np.abs(targets) <= largest):
-            row = int(np.argmin(np.abs(targets) <= largest))
-            raise self._beyond(float(targets[row]), f" of row {self.n_seen_ + row}")
-        return targets.reshape(-1, 1)
-
-    def _beyond(self, target: float, where: str = "") -> ValueError:
-        if not math.isfinite(target):
-            return ValueError(f"the target{where} is {target}: drop the row")
-        if self.bound is None:
-            return ValueError(f"the target{where} is {target:g}: its square overflows; scale the target")
-        return ValueError(f"the target{where} is {target:g}, beyond bound = {self.bound:g}: raise it, or scale")
-
-    def _target_of(self, y: Any) -> list[float]:
-        target = float(y)
-        if not abs(target) <= (LARGEST_TARGET if self.bound is None else self.bound):
-            raise self._beyond(target)
-        return [target]
-
-    def _answers(self, scores: Array) -> Any:
-        return scores[:, 0]
-
-    def _answer(self, scores: list[float]) -> float:
-        return scores[0]
-
-    def _first_answer(self) -> float:
-        return 0.0
-
-
-class OnlineClassifier(ClassifierMixin, OnlineEstimator):
-    """The face of an online classifier: ±1 for two classes, one against the rest for more."""
-
-    classes_: Any
-
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
-        """Predict and learn from some more rows, one or many; the result does not depend on how they are cut.
-
-        Parameters
-        ----------
-        X : rows of shape (n, d), or a row source with a target
-        y : array of labels, shape (n,)
-        classes : array of labels, optional
-            All labels that may come; needed with the first rows unless these hold them all.
-        """
-        if classes is not None:
-            self._take_classes(classes)
-        return self._read(X, y)
-
-    def learn_one(self, x: Any, y: Any, classes: Any = None) -> Any:
-        """Predict one row, then learn from it; returns the predicted label. The fast path, with a light check.
-
-        Parameters
-        ----------
-        x : array of shape (d,)
-        y : label
-        classes : array of labels, optional
-            All labels that may come; needed with the first row.
-        """
-        if classes is not None:
-            self._take_classes(classes)
-        return super().learn_one(x, y)
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores: shape (n,) for two classes, the second's side positive; (n, classes) for more.
-
-        Parameters
-        ----------
-        X : rows of shape (n, d)
-        """
-        self._needs_rows()
-        scores = self._stream.scores(self._check_new(X))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def _take_classes(self, classes: Any) -> None:
-        found = np.unique(np.asarray(classes))
-        if hasattr(self, "classes_") and not np.array_equal(self.classes_, found):
-            raise ValueError(f"classes is {found.tolist()}; the first call had {self.classes_.tolist()}")
-        if len(found) < 2:
-            raise ValueError(f"there is only one class, {found.tolist()}: at least two classes are needed")
-        self.classes_ = found
-
-    def _encode(self, y: Any, first: bool) -> Array:
-        labels = np.asarray(y)
-        check_classification_targets(labels)
-        if not hasattr(self, "classes_"):
-            found = np.unique(labels)
-            if len(found) < 2:
-                raise ValueError(
-                    f"the first rows hold only one class, {found.tolist()}: "
-                    "pass all classes to partial_fit or learn_one by classes="
-                )
-            self.classes_ = found
-        place = np.searchsorted(self.classes_, labels)
-        place = np.minimum(place, len(self.classes_) - 1)
-        known = self.classes_[place] == labels
-        if not np.all(known):
-            row = int(np.argmin(known))
-            raise self._unknown(labels[row], f" of row {self.n_seen_ + row}")
-        if len(self.classes_) == 2:
-            return np.where(place == 1, 1.0, -1.0).reshape(-1, 1)
-        return np.where(place[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
-
-    def _unknown(self, label: Any, where: str = "") -> ValueError:
-        return ValueError(
-            f"the label{where} is {label!r}; the classes are {self.classes_.tolist()}: name all of them at first"
-        )
-
-    def _target_of(self, y: Any) -> list[float]:
-        known = self.classes_.tolist()
-        label = y.item() if isinstance(y, np.generic) else y
-        if label not in known:
-            raise self._unknown(label)
-        if len(known) == 2:
-            return [1.0 if label == known[1] else -1.0]
-        return [1.0 if label == other else -1.0 for other in known]
-
-    def _answers(self, scores: Array) -> Any:
-        place = (scores[:, 0] >= 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return self.classes_[place]
-
-    def _answer(self, scores: list[float]) -> Any:
-        if len(scores) == 1:
-            return self.classes_[1 if scores[0] >= 0 else 0]
-        return self.classes_[scores.index(max(scores))]
-
-    def _first_answer(self) -> Any:
-        if not hasattr(self, "classes_"):
-            raise NotFittedError(f"this {type(self).__name__} knows no classes yet: call learn_one with classes=")
-        return self.classes_[0]
 
 
 def _is_number(value: Any) -> bool:

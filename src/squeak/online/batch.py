@@ -10,7 +10,8 @@ from scipy.linalg import cho_factor, cho_solve
 from squeak.core import engine
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineClassifier, check_positive
+from squeak.online.base import check_positive
+from squeak.online.faces import OnlineClassifier
 from squeak.online.learner import NewtonLearner
 
 TILE = 4096

@@ -13,7 +13,8 @@ from squeak.core.dictionary import (
     stored_kernel,
 )
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
-from squeak.online.base import OnlineClassifier, OnlineEstimator
+from squeak.online.base import OnlineEstimator
+from squeak.online.faces import OnlineClassifier
 from squeak.online.stream import Stream
 from squeak.samplers.base import own_kernel
 

@@ -6,7 +6,7 @@ What second-order learners are compared with.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from squeak.core.kernels import block
 from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineClassifier, OnlineEstimator, OnlineRegressor, check_positive
+from squeak.online.base import OnlineEstimator, check_positive
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.losses import Loss, clipped_part
 
 SCHEDULES = ("sqrt", "constant")
@@ -43,7 +44,7 @@ class GradientRule:
             self.bound = abs(y)
         if self.tube > 0.0 and abs(prediction - y) <= self.tube:
             return prediction, 0.0
-        return prediction, self.size * self.loss.derivative(y, prediction)
+        return prediction, self.size * self.loss.derivative(y, z - clipped_part(z, self.bound))
 
     @property
     def size(self) -> float:
@@ -145,6 +146,7 @@ def checked(array: Array) -> Array:
 class FirstOrder(OnlineEstimator):
     """The parameters that all first-order estimators share."""
 
+    _poor_on_few_rows: ClassVar[bool] = True
     eta: float
     schedule: str
     tube: float
@@ -161,14 +163,6 @@ class FirstOrder(OnlineEstimator):
     def _rule(self) -> GradientRule:
         bound = None if self.bound is None else float(self.bound)
         return GradientRule(self._loss(), float(self.eta), self.schedule, bound, float(getattr(self, "tube", 0.0)))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if tags.regressor_tags is not None:
-            tags.regressor_tags.poor_score = True
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.poor_score = True
-        return tags
 
 
 class _KernelOGD(FirstOrder):

@@ -12,7 +12,7 @@ from squeak.core.kernels.width import checked_width
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import FEATURES, RandomState, generator_at
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineClassifier, OnlineRegressor
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner, checked
 from squeak.samplers.base import check_max_atoms
 
@@ -32,7 +32,7 @@ class FourierFeatures:
             angles = np.asarray(X @ self.W, dtype=np.float64)
         if not np.isfinite(angles).all():
             raise ValueError("rows divided by length_scale overflow float64: scale the columns first")
-        return np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(self.W.shape[1])
+        return np.asarray(np.hstack([np.cos(angles), np.sin(angles)]) / np.sqrt(self.W.shape[1]))
 
 
 class FourierLearner:

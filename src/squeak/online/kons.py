@@ -17,7 +17,8 @@ from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_
 from squeak.core.screening import entry_score
 from squeak.core.seeds import RandomState, coins
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineClassifier, OnlineEstimator, OnlineRegressor, check_positive
+from squeak.online.base import OnlineEstimator, check_positive
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.newton import StepRule
 from squeak.online.pros_n_kons import check_rule
 
@@ -79,14 +80,15 @@ class KonsHead:
         l = self.factor.project(kb.reshape(1, -1))[0]  # noqa: E741
         kc = float(k @ np.array(self.c)) if self.c else 0.0
         rho = (diag - float(l @ l)) / self.alpha
-        cut, prediction, slope, weight = self.rule(y, (kc - float(l @ self.q)) / self.alpha)
+        z = (kc - float(l @ self.q)) / self.alpha
+        cut, prediction, slope, weight = self.rule(y, z)
         scale = np.sign(slope) * np.sqrt(weight)  # ġ√η
         entered = slope != 0.0
         p, scaled = 1.0, np.zeros((1, 0))
         if entered and self.sketch is not None:
             p, scaled = self.sketch.chance(scale * kb, weight * diag, self.alpha)
             entered = uniform < p
-        c = (weight * prediction if entered else 0.0) - slope - (cut / rho if cut != 0.0 else 0.0)
+        c = (weight * (z - cut) if entered else 0.0) - slope - (cut / rho if cut != 0.0 else 0.0)
         self.q = self.q + c * l
         self.c.append(float(c))
         self.gain += slope * slope * rho / (1.0 + (weight * rho if entered else 0.0))

@@ -71,14 +71,19 @@ class StepRule:
         return 1.0 / (self.loss.lipschitz(self.bound) * self.bound * math.sqrt(self.round))
 
     def __call__(self, y: float, z: float) -> tuple[float, float, float, float]:
-        """Return h(z), ŷ, ġ and η·ġ², and count the round."""
+        """Return h(z), ŷ, ġ and η·ġ², and count the round.
+
+        A bound that grows clips the prediction as it is before the target is known, and the step as it is after:
+        a target that is larger than all before it must not push the weights back.
+        """
         cut = clipped_part(z, self.bound)
         prediction = z - cut
         self.round += 1
         if self.grows and abs(y) > self.bound:
             self.bound = abs(y)
-        slope = self.loss.derivative(y, prediction)
-        weight = 0.0 if slope == 0.0 else self.eta(y, prediction) * slope * slope
+            cut = clipped_part(z, self.bound)
+        slope = self.loss.derivative(y, z - cut)
+        weight = 0.0 if slope == 0.0 else self.eta(y, z - cut) * slope * slope
         return cut, prediction, slope, weight
 
 
@@ -174,21 +179,22 @@ class NewtonHead:
         w = _trtrs(L, y - z, lower=1)[0]
         pivots = L.diagonal()
         errors = pivots * w
-        predictions = y - errors
+        raw: Array = y - errors
         rule = self.rule
-        reach = np.maximum(rule.bound, np.maximum.accumulate(np.abs(y))) if rule.grows else rule.bound
-        before = np.concatenate([[rule.bound], reach[:-1]]) if rule.grows else rule.bound
-        if np.any(np.abs(predictions) > before) or np.any(np.abs(errors) < 2.0 * SMALLEST_ERROR * reach):
+        reach = np.full(len(y), rule.bound)  # the bound at the end of each round
+        if rule.grows:
+            np.maximum(rule.bound, np.maximum.accumulate(np.abs(y)), out=reach)
+        before = np.concatenate([[rule.bound], reach[:-1]])
+        if np.any(np.abs(raw) > reach) or np.any(np.abs(errors) < 2.0 * SMALLEST_ERROR * reach):
             return None
         H = _trsm(1.0, L, G, side=1, lower=1, trans_a=1, overwrite_b=1)
         self.weights = self.weights + H @ w
         self.P = _syrk(-1.0, H, beta=1.0, c=self.P, lower=1, overwrite_c=1)
         self.gain += float(np.sum(4.0 * errors**2 * (pivots**2 - 0.5) / (2.0 * pivots**2)))
         rule.round += len(y)
-        if rule.grows:
-            rule.bound = float(reach[-1])
+        rule.bound = float(reach[-1])
         self._remember(math.sqrt(2.0) * features)
-        return predictions
+        return np.clip(raw, -before, before)
 
     def _rounds(self, features: Array, y: Array, G: Array, S: Array, z: Array) -> Array:
         """Learn a block of any loss: the rounds one after the other on S and z, then v and P at once."""

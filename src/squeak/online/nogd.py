@@ -13,7 +13,7 @@ from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import n_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineClassifier, OnlineRegressor
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner, checked
 from squeak.samplers.base import check_max_atoms
 

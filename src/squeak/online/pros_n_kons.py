@@ -9,7 +9,8 @@ from squeak.core.rows import copy_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Rows
 from squeak.kernels import RBF
-from squeak.online.base import OnlineClassifier, OnlineEstimator, OnlineRegressor, check_positive
+from squeak.online.base import OnlineEstimator, check_positive
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.learner import NewtonLearner, NewtonPlan
 from squeak.online.newton import StepRule
 from squeak.online.space import Space
@@ -266,6 +267,7 @@ class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
     """
 
     _restarts = True
+    _poor_on_few_rows = True
 
     def __init__(
         self,
@@ -308,6 +310,7 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
     """
 
     _restarts = True
+    _poor_on_few_rows = True
 
     def __init__(
         self,
@@ -351,6 +354,7 @@ class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
     """
 
     _restarts = True
+    _poor_on_few_rows = True
     _paper_atoms = 100
 
 
@@ -377,4 +381,5 @@ class BudgetKonsClassifier(_Classification, OnlineClassifier):
     """
 
     _restarts = True
+    _poor_on_few_rows = True
     _paper_atoms = 100

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from squeak.core.seeds import RandomState
-from squeak.online.base import OnlineClassifier, OnlineRegressor, check_positive
+from squeak.online.base import check_positive
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.kons import _Kons
 
 
 class _SketchedKons(_Kons):
+    _poor_on_few_rows: ClassVar[bool] = True
+
     def __init__(
         self,
         kernel: Any = None,

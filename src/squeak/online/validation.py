@@ -12,8 +12,9 @@ from squeak.core import engine
 from squeak.core.rows import n_rows, take
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, IntArray
-from squeak.online.base import OnlineClassifier, OnlineEstimator
+from squeak.online.base import OnlineEstimator
 from squeak.online.batch import Batch
+from squeak.online.faces import OnlineClassifier
 from squeak.online.kons import KonsLearner
 from squeak.online.learner import NewtonLearner
 

@@ -105,10 +105,10 @@ def _to_fixed_rows(X: Array, fixed: _FixedRows) -> Array:
         np.multiply(-0.5, np.einsum("ij,ij->i", scaled_rows, scaled_rows), out=left[:, d])
         left[:, d + 1] = 1.0
         if fixed.near and left[:, d].min() > -FAR:
-            values = left @ fixed.side
+            values: Array = left @ fixed.side
         else:  # squares would cancel or overflow: differences first, an overflow is then an infinite distance
             values = _no_overflow(-0.5 * cdist(X / fixed.width, fixed.rows / fixed.width, "sqeuclidean"))
-    return np.minimum(values, 0.0, out=values)
+    return np.asarray(np.minimum(values, 0.0, out=values))
 
 
 def _no_overflow(values: Array) -> Array:

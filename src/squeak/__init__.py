@@ -4,7 +4,7 @@ One pass over the data (:class:`Squeak`) leaves a :class:`Dictionary` chosen by 
 problem is then solved on the dictionary.
 """
 
-from squeak import kernels, leverage, samplers
+from squeak import kernels, leverage, online, samplers
 from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
@@ -21,6 +21,7 @@ __all__ = [
     "leverage",
     "load",
     "merge",
+    "online",
     "rows",
     "samplers",
     "save",

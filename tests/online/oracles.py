@@ -25,7 +25,9 @@ def explicit_newton(Phi, y, loss, alpha, bound, eta, include=None):
         g = slope * phi
         if include is None or include[t]:
             A = A + step * np.outer(g, g)
-        record.append({"prediction": prediction, "g": g, "A": A.copy(), "w": w.copy(), "eta": step, "clipped": h != 0})
+        record.append(
+            {"prediction": prediction, "g": g, "A": A.copy(), "w": w.copy(), "eta": step, "clipped": h != 0}
+        )
     return np.array([r["prediction"] for r in record]), record
 
 
@@ -38,8 +40,8 @@ def exact_features(kernel, X):
 def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts):
     """Return PROS- or CON-KONS' predictions as printed, with the eigen embedding and an explicit projection.
 
-    ``entries`` are the rows that become atoms. φ̃(x) = Λ^(−1/2)Uᵀk(atoms, x); at a new atom PROS begins anew, and CON maps its
-    weights and A − αI by the projection between the two spaces.
+    ``entries`` are the rows that become atoms. φ̃(x) = Λ^(−1/2)Uᵀk(atoms, x); at a new atom PROS begins anew, and
+    CON maps its weights and A − αI by the projection between the two spaces.
     """
     atoms, out = [], []
     M = np.zeros((0, 0))  # (coordinates, atoms)

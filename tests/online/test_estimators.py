@@ -81,7 +81,10 @@ def test_one_row_at_a_time_is_many_at_once(name, data):
     many = make(name)
     said = many.test_then_train(X, y)
     singly, one = make(name), make(name)
-    quick = [singly.learn_one(X[0], y[0], **classes), *(singly.learn_one(x, t) for x, t in zip(X[1:], y[1:], strict=True))]
+    quick = [
+        singly.learn_one(X[0], y[0], **classes),
+        *(singly.learn_one(x, t) for x, t in zip(X[1:], y[1:], strict=True)),
+    ]
     one.partial_fit(X[:1], y[:1], **classes)
     for cut in np.array_split(np.arange(1, len(y)), 60):
         one.partial_fit(X[cut], y[cut])
@@ -271,11 +274,11 @@ def test_extreme_streams_never_give_nan(name, rng):
             model = make(name, kernel=kernel)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                try:
-                    said = model.test_then_train(X, labels)
-                except ValueError as error:
-                    assert "scale the columns" in str(error)  # refused with the cure
+                if words == "one huge row" and name.startswith(("FOGD", "DualSGD")):
+                    with pytest.raises(ValueError, match="scale the columns"):  # refused with the cure
+                        model.test_then_train(X, labels)
                     continue
+                said = model.test_then_train(X, labels)
             assert np.isfinite(said).all(), words
             assert np.isfinite(np.asarray(model.predict(X), dtype=float)).all(), words
 

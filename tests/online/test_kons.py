@@ -1,4 +1,4 @@
-"""KONS and SKETCHED-KONS against explicit online Newton steps; the regret inequality that holds for every stream."""
+"""KONS and SKETCHED-KONS against explicit online Newton steps; the regret inequality of every stream."""
 
 import numpy as np
 import pytest

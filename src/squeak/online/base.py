@@ -169,6 +169,8 @@ class OnlineEstimator(BaseEstimator):
             X = self._stream.preprocessing.encode(X)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        if not self._labels and isinstance(next(iter(np.asarray(y).flat), None), str):
+            raise ValueError(f"the target is text ({np.asarray(y).flat[0]!r}): use a classifier")
         if not getattr(kernel, "requires_vector_input", True) and not isinstance(X, np.ndarray):
             rows = check_rows(X, kernel)
             targets = np.asarray(y)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 
 from squeak.core.types import Array
 from squeak.online.newton import NewtonHead, StepRule
@@ -84,11 +83,11 @@ class GuardedHead:
         said = [head.learn_block(features, y) for head in self.heads]
         loss = self.heads[0].rule.loss
         gaps = loss.value(y, said[0]) - loss.value(y, said[1])
-        keep = 1.0 - 1.0 / MEMORY
-        leads, _ = lfilter([1.0], [1.0, -keep], gaps, zi=np.array([keep * self.lead]))
-        before = np.concatenate([[self.lead], leads[:-1]])
-        self.lead = float(leads[-1])
-        return np.where(before > 0.0, said[1], said[0])
+        second = np.empty(len(y), dtype=bool)
+        for i, gap in enumerate(gaps.tolist()):
+            second[i] = self.lead > 0.0
+            self.lead = (1.0 - 1.0 / MEMORY) * self.lead + gap
+        return np.where(second, said[1], said[0])
 
     def to_parts(self, prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays, their names beginning with ``prefix``, and the rest as JSON data."""

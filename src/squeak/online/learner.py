@@ -22,14 +22,11 @@ Head: TypeAlias = NewtonHead | GuardedHead
 SMALLEST_PART, LARGEST_PART = 64, 2048
 """Rows whose entry is decided together: as many as were seen, within these; a matter of speed only."""
 
-BLOCK = 48
+BLOCK = 64
 """Rows learned together; a matter of speed only."""
 
 COINS_KEPT = 1024
 """Coins drawn at a time for single rows."""
-
-COPIED_UP_TO = 8
-"""Calls with no more rows than this learn them one by one."""
 
 
 @dataclass(frozen=True)

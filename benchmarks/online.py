@@ -1,7 +1,8 @@
 """Online learning: accuracy with one configuration, speed against river and scikit-learn, cost that does not grow.
 
-One core: BLAS is held to one thread. Columns are standardised and clipped at three standard deviations, targets scaled to
-[0, 1]. squeak has its defaults everywhere; the others get the same length scale and the best of five step sizes.
+One core: BLAS is held to one thread. Columns are standardised and clipped at three standard deviations, targets
+scaled to [0, 1]. squeak has its defaults everywhere; the others get the same length scale and the best of five step
+sizes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def shuffled(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.nd
 
 
 def accuracy() -> dict[str, Any]:
-    """Progressive loss: squeak's defaults, and first-order learners with the same width and a searched step size."""
+    """Progressive loss: squeak's defaults, and first-order learners of the same width with a searched step size."""
     table: dict[str, Any] = {}
     for name in SETS:
         data = load(name)

@@ -88,6 +88,59 @@ def samplers_page(result: dict[str, Any]) -> tuple[str, str]:
     return "\n".join(text) + "\n", "\n".join(summary) + "\n"
 
 
+def online_page(found: dict[str, Any]) -> str:
+    """Return the part of benchmarks/README.md about online learning."""
+    paces = "\n".join(
+        f"| {atoms} | "
+        + " | ".join(
+            f"{sorted(facts[words])[len(facts[words]) // 2]:.1f} (from {min(facts[words]):.1f})"
+            for words in ("block", "singly")
+        )
+        + " |"
+        for atoms, facts in found["pace"].items()
+    )
+    lengths = ", ".join(
+        f"{facts['microseconds']:.1f} µs a row at {int(n):,} rows ({facts['peak_mb']:.0f} MB)"
+        for n, facts in found["growth"].items()
+    )
+    rows = []
+    for name, facts in found["peers"].items():
+        for theirs in ("river singly", "scikit-learn singly", "scikit-learn blocks"):
+            ours = "squeak singly" if theirs.endswith("singly") else "squeak blocks"
+            rows.append(
+                f"| {name} | {theirs} | {facts[ours]['microseconds']:.1f} | {facts[theirs]['microseconds']:.1f} | "
+                f"{spread(facts[f'{theirs} over squeak'])} | {facts[ours]['loss']:.4f} | {facts[theirs]['loss']:.4f} |"
+            )
+    losses = "\n".join(
+        f"| {name} | **{facts['ConKons']['mean']:.5f}** ({facts['ConKons']['worst']:.5f}) | {facts['FOGD']['mean']:.5f} | {facts['NOGD']['mean']:.5f} |"
+        for name, facts in found["accuracy"].items()
+    )
+    peers = "\n".join(rows)
+    return f"""## online: a row at a time, or many
+
+`ConKonsRegressor()` on one core, 8 columns; median (and fastest) of the repeats, µs a row:
+
+| atoms | many rows at once | singly (`learn_one`) |
+|---|---|---|
+{paces}
+
+The cost does not grow, 100 atoms: {lengths}.
+
+The same rows to all, predicted before they are learned: 3,000 singly (squeak's atoms still grow there), all in blocks (scikit-learn's of 1,000, each predicted before any
+of it is learned). river and scikit-learn: RBFSampler(500) and a linear model by SGD, the same length scale, the best of five step sizes.
+
+| data | against | squeak, µs a row | theirs | theirs over squeak's | squeak's loss | theirs |
+|---|---|---|---|---|---|---|
+{peers}
+
+One configuration, progressive loss (ijcnn1: error rate): mean of five shuffles (worst); FOGD and NOGD, one shuffle, the same length scale and the best of five step sizes:
+
+| data | ConKons | FOGD | NOGD |
+|---|---|---|---|
+{losses}
+"""
+
+
 def pages() -> tuple[str, str, str]:
     """Return benchmarks/README.md, and the parts of README.md and docs/samplers.md between their marks."""
     limit, scaling, coins, real = (result(name) for name in ("limit", "scaling", "coins", "real_data"))
@@ -189,7 +242,8 @@ is better; the geometric mean of the ratios is {coins["mean_ratio"]:.2f}. One co
 |---|---|---|---|---|---|
 {pairs}
 
-{samplers}"""
+{samplers}
+{online_page(result("online"))}"""
     first = "\n".join(
         f"| {e['data']}, {e['rows']:,} × {e['columns']} | {e['atoms']} | {e['rows_a_second']:,.0f} | {bounds(e)} |"
         for e in real["table"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
@@ -20,6 +21,8 @@ from squeak.core.types import Array, Rows
 from squeak.online.losses import Loss, loss_named
 from squeak.online.stream import Learner, Stream
 from squeak.samplers.base import own_kernel
+
+_dot = get_blas_funcs("dot", dtype=np.float64)
 
 LARGEST_TARGET = 1e150
 """A larger target's square is not a number that float64 has."""
@@ -238,7 +241,7 @@ class OnlineEstimator(BaseEstimator):
         row = x if isinstance(x, np.ndarray) and x.dtype == np.float64 else np.asarray(x, dtype=np.float64)
         if row.shape != (self.n_features_in_,):
             raise ValueError(f"a row has shape ({self.n_features_in_},); this has shape {row.shape}")
-        if not np.isfinite(row).all():
+        if not math.isfinite(_dot(row, row)) and not np.isfinite(row).all():  # the product is fast; it may overflow
             column = int(np.argmin(np.isfinite(row)))
             raise ValueError(f"column {column} is {row[column]}: drop or impute missing and infinite values first")
         return row.reshape(1, -1)

@@ -211,3 +211,58 @@ def test_linear_rows_fill_their_space_and_no_more(rng):
     assert model.space.size == 4
     assert model.space.n_atoms > 4
     assert np.abs(said[200:] - y[200:]).max() < 0.02
+
+
+def test_rows_that_do_not_resemble_each_other_are_refused_before_they_fill_the_memory(rng, monkeypatch):
+    monkeypatch.setattr("squeak.online.learner.GUARD_ROWS", 200)
+    X, y = rng.standard_normal((300, 5)), np.zeros((300, 1))
+    model = learner(X, kernel=RBF(0.01))
+    with pytest.raises(ValueError, match="hardly any row resembles another"):
+        model.learn(X, y)
+    assert 0 < model.n_seen < 300
+    assert np.isfinite(model.scores(X[:5])).all()
+    limited = learner(X, kernel=RBF(0.01), max_atoms=30)
+    limited.learn(X, y)
+    assert limited.facts["coordinates"] == 30
+
+
+def test_an_interrupt_leaves_a_usable_state(data, monkeypatch):
+    X, y = data[0], data[1].clip(-1, 1)[:, None]
+    model, twin = learner(X), learner(X)
+    plain = Space.features
+    calls = iter(range(10**6))
+
+    def interrupted(self, rows):
+        if next(calls) == 40:
+            raise KeyboardInterrupt
+        return plain(self, rows)
+
+    monkeypatch.setattr(Space, "features", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(X, y)
+    monkeypatch.undo()
+    done = model.n_seen
+    assert done < 700
+    twin.learn(X[:done], y[:done])
+    np.testing.assert_allclose(model.learn(X[done:], y[done:]), twin.learn(X[done:], y[done:]), atol=1e-9)
+
+
+def test_memory_does_not_grow_with_the_rows(rng):
+    import tracemalloc
+
+    model = learner(rng.random((1, 4)), bound=None, max_atoms=30)
+
+    def feed(blocks):
+        tracemalloc.start()
+        for _ in range(blocks):
+            X = rng.random((500, 4))
+            model.learn(X, X.sum(axis=1, keepdims=True))
+            for i in range(20):
+                model.learn_row(X[i : i + 1], [1.0])
+        used = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return used
+
+    feed(6)
+    short, long = feed(4), feed(40)
+    assert long[1] < short[1] + 500_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,6 +25,9 @@ SMALLEST_PART, LARGEST_PART = 64, 2048
 
 BLOCK = 64
 """Rows learned together; a matter of speed only."""
+
+GUARD_ROWS = 2000
+"""From so many rows on, a space without a limit that holds more than half of them is refused."""
 
 COINS_KEPT = 1024
 """Coins drawn at a time for single rows."""
@@ -103,10 +107,15 @@ class NewtonLearner:
     def _learn_part(self, X: Rows, targets: Array) -> Array:
         n = n_rows(X)
         steps = [] if self.space.frozen else self.space.enter(X, coins(self.seed, self.n_seen, n))
+        if steps:
+            _guard(steps[-1][1], self.n_seen + n)
         space, heads = self.space, [head.copy() for head in self.heads]
         predictions = np.empty(targets.shape)
         growths, at = 0, 0
-        for row, grown in [*steps, (n - 1, None)]:
+        coming: deque[tuple[int, Space | None]] = deque([*steps, (n - 1, None)])
+        del steps
+        while coming:
+            row, grown = coming.popleft()  # a space's arrays live no longer than it is used
             for tile in engine.tiles(row + 1 - at, BLOCK):
                 here = slice(at + tile.start, at + tile.stop)
                 features = space.features(take(X, here))
@@ -139,6 +148,7 @@ class NewtonLearner:
             ]
         if not space.frozen:
             grown = space.enter_row(x, columns, self._coin())
+            _guard(grown, self.n_seen + 1)
             if grown.size > space.size:
                 self.growths += 1
                 for head in self.heads:
@@ -194,3 +204,13 @@ class NewtonLearner:
         for i, (head, part) in enumerate(zip(self.heads, content["heads"], strict=True)):
             head.set_parts(arrays, part, f"head{i}_", j)
         self.n_seen, self.growths, self.seed = (int(content[name]) for name in ("n_seen", "growths", "seed"))
+
+
+def _guard(space: Space, rows: int) -> None:
+    """Stop where rows hardly resemble each other, before the space eats the memory."""
+    if space.max_atoms is None and rows >= GUARD_ROWS and 2 * space.n_atoms > rows:
+        raise ValueError(
+            f"{space.n_atoms:,} of {rows:,} rows had to be kept: under {space.scorer.kernel!r} with ridge "
+            f"{space.scorer.ridge:.3g} hardly any row resembles another. Use a larger length_scale (try 'median'), "
+            "scale the columns, raise the ridge, lower the oversampling, or set max_atoms"
+        )

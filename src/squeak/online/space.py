@@ -8,7 +8,8 @@ leaves the others as they were. An atom that lies in the span already (a repeate
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,18 +46,18 @@ class Space:
     members: IntArray
     oversampling: float
     max_atoms: int | None
-    mixing: Array = field(init=False, repr=False, compare=False)
-    """Shape (coordinates, atoms), in Fortran order: φ̃(x) = mixing · k(atoms, x)."""
-    columns: Callable[[Rows], Array] = field(init=False, repr=False, compare=False)
-    """X ↦ k(X, atoms)."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def mixing(self) -> Array:
+        """Shape (coordinates, atoms), in Fortran order: φ̃(x) = mixing · k(atoms, x)."""
         mixing = np.zeros((self.size, self.n_atoms), order="F")
         mixing[:, self.members] = self.factor.inverse
-        object.__setattr__(self, "mixing", mixing)
-        object.__setattr__(
-            self, "columns", against(self.scorer.kernel, self.scorer.atoms) if self.n_atoms else _no_columns
-        )
+        return mixing
+
+    @cached_property
+    def columns(self) -> Callable[[Rows], Array]:
+        """X ↦ k(X, atoms), with what depends on the atoms done once."""
+        return against(self.scorer.kernel, self.scorer.atoms) if self.n_atoms else _no_columns
 
     @classmethod
     def empty(cls, kernel: Any, rows: Rows, ridge: float, oversampling: float, max_atoms: int | None) -> Space:
@@ -77,10 +78,6 @@ class Space:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("mixing", "columns")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
 
     @property
     def size(self) -> int:

@@ -243,7 +243,7 @@ is better; the geometric mean of the ratios is {coins["mean_ratio"]:.2f}. One co
 {pairs}
 
 {samplers}
-{online_page(result("online"))}"""
+{online_page(result("online")) if (RESULTS / "online.json").exists() else ""}"""
     first = "\n".join(
         f"| {e['data']}, {e['rows']:,} × {e['columns']} | {e['atoms']} | {e['rows_a_second']:,.0f} | {bounds(e)} |"
         for e in real["table"]

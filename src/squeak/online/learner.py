@@ -23,7 +23,7 @@ Head: TypeAlias = NewtonHead | GuardedHead
 SMALLEST_PART, LARGEST_PART = 64, 2048
 """Rows whose entry is decided together: as many as were seen, within these; a matter of speed only."""
 
-BLOCK = 64
+BLOCK = 96
 """Rows learned together; a matter of speed only."""
 
 GUARD_ROWS = 2000

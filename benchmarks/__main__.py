@@ -17,6 +17,7 @@ ALL = (
     "automatic",
     "large",
     "dpp",
+    "online",
 )
 
 if __name__ == "__main__":  # processes that a benchmark starts import this module again

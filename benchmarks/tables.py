@@ -7,19 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.common import RESULTS
+from benchmarks.pages import automatic_page, large_page, learners_page, online_page, plan_page, spread
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def result(name: str) -> dict[str, Any]:
     return json.loads((RESULTS / f"{name}.json").read_text())
-
-
-def spread(ratio: dict[str, float]) -> str:
-    return f"**{ratio['median']:.2f}** ({ratio['min']:.2f} to {ratio['max']:.2f})"
 
 
 def sampler_rows(records: list[dict[str, Any]], *, exact: bool) -> str:
@@ -90,96 +85,6 @@ def samplers_page(result: dict[str, Any]) -> tuple[str, str]:
     return "\n".join(text) + "\n", "\n".join(summary) + "\n"
 
 
-def learners_page(found: dict[str, Any]) -> str:
-    """Return the table of KernelRidge beside scikit-learn's Nystroem + Ridge."""
-    rows = "\n".join(
-        f"| {r['data']}, {r['rows']:,} × {r['columns']} | {r['landmarks']:,} | {r['seconds']['theirs fit']:.1f} s | {r['seconds']['ours fit']:.1f} s | "
-        f"**{r['speed']['fit']:.1f}×** | {r['speed']['over_floor']:.2f} | **{r['speed']['predict']:.1f}×** | {r['errors']['theirs']:.4f} | {r['errors']['ours']:.4f} | "
-        f"{r['errors']['ours, BLESS-R']:.4f} | {r['errors']['ours, BLESS-R, half']:.4f} |"
-        for r in found["records"]
-    )
-    return f"""## learners: ridge regression beside scikit-learn
-
-`KernelRidge` beside scikit-learn's `Nystroem` + `Ridge` (no intercept), alpha 1, width √d, z-scored columns, targets of unit variance, the same split and the same number of
-uniform landmarks; then ours with landmarks by BLESS-R, as many and half as many (choosing them is in no time here but their own). The floor is one kernel pass and one symmetric product on all cores.
-
-| rows × columns | landmarks | theirs, fit | ours, fit | faster | of the floor | predict, faster | test error, theirs | ours | BLESS-R | BLESS-R, half |
-|---|---|---|---|---|---|---|---|---|---|---|
-{rows}
-"""
-
-
-def automatic_page(found: dict[str, Any]) -> str:
-    """Return the table of "auto" beside a grid search."""
-    rows = "\n".join(
-        f"| {r['data']} | {r['rows']:,} | {r['auto']:.4f} | {r['grid']:.4f} | **{r['ratio']:.3f}** | {r['seconds'][0]:.1f} s | {r['seconds'][1]:.0f} s | "
-        f"{r['width_over_median']:.2f} | {r['alpha']:.3g} |"
-        for r in found["records"]
-    )
-    return f"""## automatic: "auto" beside a grid search
-
-`KernelRidge(RBF("auto"), alpha="auto", max_atoms={found["atoms"]})` beside a 5 × 5 grid search by three folds at the same number of atoms. Mean squared errors on rows that neither saw.
-
-| data | rows | auto | grid | ratio | auto takes | grid takes | width over median | alpha |
-|---|---|---|---|---|---|---|---|---|
-{rows}
-"""
-
-
-def large_page(found: dict[str, Any]) -> str:
-    """Return the table of two million rows."""
-    rows = "\n".join(
-        f"| {how} | {r['seconds']:.0f} s | {r['peak_mb']:.0f} MB | {r['error']:.5f} | {r['passes']} | {'' if r['condition'] is None else format(r['condition'], '.1f')} |"
-        for how, r in found["runs"].items()
-    )
-    return f"""## large: two million rows on two thousand atoms
-
-{found["rows"]:,} rows × 10, {found["atoms"]:,} atoms, memory-mapped float32. Peak is anonymous memory above that after import. Passes until the error is within 1% of direct's: {found["passes"]["falkon"]} with
-BLESS-R's weights, {found["passes"]["falkon, uniform"]} with uniform centres.
-
-| solver | fit | peak | error | passes | condition |
-|---|---|---|---|---|---|
-{rows}
-"""
-
-
-def plan_page(found: dict[str, Any]) -> tuple[str, str]:
-    """Return the table of plans beside runs, and the one of the docs out to 10¹² rows."""
-    from squeak.page import duration, quantity
-    from squeak.samplers.plan import Calibration, plan
-
-    rows = "\n".join(
-        f"| {r['rows']:,} | {r['workers']} | {r['predicted_seconds']:.1f} s | {r['seconds']:.1f} s | {r['predicted_seconds'] / r['seconds']:.2f} | "
-        f"{r['predicted_mb']:.0f} MB | {r['peak_mb']:.0f} MB |"
-        for r in found["runs"]
-    )
-    known = Calibration(**found["large"])
-    far = []
-    for n, workers in ((1e7, 2), (1e8, 16), (1e9, 200), (1e10, 1000), (1e11, 5000), (1e12, 10000)):
-        p = plan(n, known.dim, known.atoms, workers, calibration=known)
-        far.append(
-            f"| 10^{int(np.log10(n))} | {workers:,} | {p.leaves:,} | {duration(p.seconds)} | {duration(p.work_seconds)} | {quantity(p.memory)} | {quantity(p.bytes_moved)} |"
-        )
-    ratios = [r["predicted_seconds"] / r["seconds"] for r in found["runs"]]
-    text = f"""## plan: predicted beside measured
-
-`squeak plan` beside real runs of DISQUEAK on Dask workers of this machine (two cores, which four workers share), 8 columns, `max_atoms=500`.
-
-| rows | workers | predicted | measured | ratio | memory of a worker, predicted | measured |
-|---|---|---|---|---|---|---|
-{rows}
-"""
-    docs = f"""
-Predicted over measured time was {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} runs of 10⁵ to 10⁷ rows on 1, 2 and 4 workers of this machine. Beyond that the table is an **extrapolation** from {known.seconds:.0f} s of
-measuring one core: {known.dim} columns, {known.atoms:,} atoms, 100 MB/s between workers, reading the rows not counted.
-
-| rows | workers | leaves | time | work in all | memory of a worker | moved, at most |
-|---|---|---|---|---|---|---|
-{chr(10).join(far)}
-"""
-    return text, docs
-
-
 def pages() -> tuple[str, str, str]:
     """Return benchmarks/README.md, and the parts of README.md and docs/samplers.md between their marks."""
     limit, scaling, coins, real = (result(name) for name in ("limit", "scaling", "coins", "real_data"))
@@ -225,7 +130,12 @@ def pages() -> tuple[str, str, str]:
     )
     more = "\n".join(
         make(result(name))
-        for name, make in (("learners", learners_page), ("automatic", automatic_page), ("large", large_page))
+        for name, make in (
+            ("learners", learners_page),
+            ("automatic", automatic_page),
+            ("large", large_page),
+            ("online", online_page),
+        )
         if (ROOT / "benchmarks" / "results" / f"{name}.json").exists()
     )
     more += "\n" + plan_page(result("plan"))[0]

@@ -45,6 +45,7 @@ __all__ = [
     "leverage",
     "load",
     "merge",
+    "online",
     "rows",
     "samplers",
     "save",

@@ -12,6 +12,7 @@ from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import Preprocessing
 from squeak.core.types import Rows
+from squeak.online.base import OnlineEstimator
 
 BARS = 24
 COLUMNS = 8
@@ -22,6 +23,8 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     head = f"{path} ({path.stat().st_size / 1e3:,.0f} kB)"
     if isinstance(obj, Preprocessing):
         return "\n".join([f"{head}: preprocessing", *_preprocessing(obj)])
+    if isinstance(obj, OnlineEstimator):
+        return "\n".join([f"{head}: {type(obj).__name__}, {obj.n_seen_:,} rows learned so far", *_online(obj)])
     lines = []
     if not isinstance(obj, Dictionary):
         lines.append(f"{head}: {type(obj).__name__}, {obj.n_seen_:,} rows read so far")
@@ -34,13 +37,22 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     return "\n".join([*lines, "", *_atoms(obj, atoms)])
 
 
+def _online(model: Any) -> list[str]:
+    facts = {"kernel": repr(model.kernel_), "atoms": f"{model.n_atoms_:,}", "loss": model.loss}
+    if hasattr(model, "classes_"):
+        facts["classes"] = ", ".join(map(str, model.classes_.tolist()))
+    lines = [f"  {name:<20} {value}" for name, value in facts.items()]
+    return lines if model.preprocessing_ is None else [*lines, "", *_preprocessing(model.preprocessing_)]
+
+
 def page_without_kernel(path: Path) -> str:
     """Return the page for an object whose kernel is code: what the file says, and nothing that needs the kernel."""
     kind, arrays, content = storage.read(path)
     lines = [f"{path} ({path.stat().st_size / 1e3:,.0f} kB): {kind}; its kernel is code, which files never hold"]
     names = ("kernel_repr", "n_seen", "ridge", "oversampling", "copies", "sources")
     lines += [f"  {name:<20} {content[name]}" for name in names if name in content]
-    return "\n".join([*lines, f"  {'atoms':<20} {len(arrays['indices']):,}"])
+    atoms = len(arrays.get("indices", arrays.get("atom_weights", [])))
+    return "\n".join([*lines, f"  {'atoms':<20} {atoms:,}"])
 
 
 HEADINGS = {

@@ -24,6 +24,7 @@ IN_WORDS_OF_THE_COMMAND = (
     (r", or give the column's scale", ""),
     (r", list the values that matter", ""),
     (r"set max_atoms", "set --max-atoms"),
+    (r"use a classifier", "use --task classification"),
 )
 """Options in our messages as Python has them, and as the command has them."""
 

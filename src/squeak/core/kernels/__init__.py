@@ -1,7 +1,7 @@
 """Kernels: blocks ``k(X, Y)``, diagonals, algebra, and the three functions the library calls them by."""
 
 from squeak.core.kernels.algebra import Constant, Product, Scaled, Sum
-from squeak.core.kernels.base import Kernel, block, diagonal, gram, resolve
+from squeak.core.kernels.base import Kernel, against, block, diagonal, gram, resolve
 from squeak.core.kernels.inner import Linear, Polynomial
 from squeak.core.kernels.pairwise import PairwiseKernel
 from squeak.core.kernels.radial import RBF, Laplacian, Matern
@@ -18,6 +18,7 @@ __all__ = [
     "Product",
     "Scaled",
     "Sum",
+    "against",
     "block",
     "diagonal",
     "gram",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,10 @@ class Kernel:
 
     def _block(self, X: Rows, Y: Rows) -> Array:
         raise TypeError(f"{type(self).__name__} is abstract: use RBF, Matern, Linear, …")
+
+    def _against(self, Y: Rows) -> Callable[[Rows], Array]:
+        """Return the function X ↦ k(X, Y) for fixed rows Y; a kernel may prepare Y once."""
+        return lambda X: self._block(X, Y)
 
     def _diag(self, X: Rows) -> Array:
         raise TypeError(f"{type(self).__name__} is abstract: use RBF, Matern, Linear, …")
@@ -157,6 +162,16 @@ def block(kernel: Any, X: Rows, Y: Rows) -> Array:
     if isinstance(kernel, Kernel):
         return kernel._block(X, Y)
     return np.asarray(kernel(X, Y), dtype=np.float64)
+
+
+def against(kernel: Any, Y: Rows) -> Callable[[Rows], Array]:
+    """Return the function X ↦ ``block(kernel, X, Y)``, with what depends on Y alone done once.
+
+    For callers that meet the same atoms again and again, a row or a block at a time.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel._against(Y)
+    return lambda X: block(kernel, X, Y)
 
 
 def gram(kernel: Any, X: Rows) -> Array:

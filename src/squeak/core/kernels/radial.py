@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import get_blas_funcs
 from scipy.spatial.distance import cdist, pdist
 
 from squeak.core.kernels.base import Kernel
@@ -11,9 +14,14 @@ from squeak.core.kernels.width import checked_width, scaled
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 
+_dot = get_blas_funcs("dot", dtype=np.float64)
+
 MEDIAN_ROWS = 1000
 """At most this many rows, evenly spaced, enter the median distance."""
 
+
+LARGE = 1e300
+"""A squared norm from which no quick sum is tried."""
 
 FAR = 1e5
 """Half the squared distance from the centre, in widths, from which differences are taken before squares."""
@@ -76,23 +84,52 @@ def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
         values -= 0.5 * np.asarray(X.power(2).sum(axis=1)).reshape(-1, 1)
         values -= 0.5 * np.asarray(Y.power(2).sum(axis=1)).reshape(1, -1)
         return np.minimum(values, 0.0, out=values)
+    return _to_fixed_rows(X, _FixedRows(Y, width))
+
+
+class _FixedRows:
+    """Dense rows as the right side of squared distances: centred, scaled, and with their squared norms."""
+
+    def __init__(self, Y: Array, width: Array) -> None:
+        d = Y.shape[1]
+        # any row near the others will do as a centre; if it is not, the rows are found to be far
+        self.centre = Y[len(Y) // 2].astype(np.float64)
+        self.rows, self.width = Y, width
+        right = np.empty((len(Y), d + 2))
+        np.subtract(Y, self.centre, out=right[:, :d])
+        right[:, :d] /= width
+        with np.errstate(over="ignore", invalid="ignore"):
+            right[:, d + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :d], right[:, :d])
+        right[:, d] = 1.0
+        self.side = right.T
+        self.near = bool(right[:, d + 1].min() > -FAR)
+
+
+def _to_fixed_rows(X: Array, fixed: _FixedRows) -> Array:
+    """Return −‖x − y‖²/(2·width²) for dense rows against fixed ones."""
     d = X.shape[1]
-    centre = Y[len(Y) // 2].astype(
-        np.float64
-    )  # any row near the others will do; if it is not, the rows are found to be far
-    left, right = np.empty((len(X), d + 2)), np.empty((len(Y), d + 2))
-    for side, rows in ((left, X), (right, Y)):
-        np.subtract(rows, centre, out=side[:, :d])
-        side[:, :d] /= width
+    if len(X) == 1 and fixed.near:  # a stream of single rows: the same sums with fewer calls
+        x = X[0] - fixed.centre
+        norm = _dot(x, x)  # numpy's own would warn where the square overflows
+        if norm < LARGE:
+            x /= fixed.width
+            norm = 0.5 * _dot(x, x)
+        if norm < FAR:
+            row: Array = fixed.side[:d].T @ x
+            row += fixed.side[d + 1] - norm
+            return np.minimum(row, 0.0, out=row).reshape(1, -1)
+    left = np.empty((len(X), d + 2))
+    scaled_rows = left[:, :d]
     with np.errstate(over="ignore", invalid="ignore"):
-        left[:, d] = -0.5 * np.einsum("ij,ij->i", left[:, :d], left[:, :d])
-        right[:, d + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :d], right[:, :d])
-        left[:, d + 1] = right[:, d] = 1.0
-        if left[:, d].min() > -FAR and right[:, d + 1].min() > -FAR:
-            values = left @ right.T
+        np.subtract(X, fixed.centre, out=scaled_rows)
+        scaled_rows /= fixed.width
+        np.multiply(-0.5, np.einsum("ij,ij->i", scaled_rows, scaled_rows), out=left[:, d])
+        left[:, d + 1] = 1.0
+        if fixed.near and left[:, d].min() > -FAR:
+            values: Array = left @ fixed.side
         else:  # squares would cancel or overflow: differences first, an overflow is then an infinite distance
-            values = _no_overflow(-0.5 * cdist(X / width, Y / width, "sqeuclidean"))
-    return np.minimum(values, 0.0, out=values)
+            values = _no_overflow(-0.5 * cdist(X / fixed.width, fixed.rows / fixed.width, "sqeuclidean"))
+    return np.asarray(np.minimum(values, 0.0, out=values))
 
 
 def _no_overflow(values: Array) -> Array:
@@ -142,6 +179,19 @@ class RBF(_Radial):
     def _block(self, X: Rows, Y: Rows) -> Array:
         values = _half_squared_distances(X, Y, checked_width(self, X.shape[1]))
         return np.exp(values, out=values)
+
+    def _against(self, Y: Rows) -> Callable[[Rows], Array]:
+        if not isinstance(Y, np.ndarray):
+            return super()._against(Y)
+        fixed = _FixedRows(Y, checked_width(self, Y.shape[1]))
+
+        def values_of(X: Rows) -> Array:
+            if not isinstance(X, np.ndarray):
+                return self._block(X, Y)
+            values = _to_fixed_rows(X, fixed)
+            return np.exp(values, out=values)
+
+        return values_of
 
 
 class Laplacian(_Radial):

@@ -1,0 +1,192 @@
+"""``squeak online``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from squeak.cli.options import (
+    BadRows,
+    Categories,
+    CategoriesAs,
+    Data,
+    Delimiter,
+    Header,
+    KernelChoice,
+    KernelName,
+    LearnRows,
+    Missing,
+    MissingAs,
+    Names,
+    NaValues,
+    OnBadRows,
+    Scale,
+    ScaleBy,
+    Seed,
+    check_out,
+    kernel_of,
+    names_of,
+    or_none,
+    positive,
+)
+
+
+class Method(StrEnum):
+    """The online learners that the command knows."""
+
+    con = "con-kons"
+    pros = "pros-n-kons"
+    budget = "b-kons"
+    fogd = "fogd"
+    nogd = "nogd"
+
+
+class Task(StrEnum):
+    """What the target is."""
+
+    regression = "regression"
+    classification = "classification"
+
+
+class Curvature(StrEnum):
+    """How fast second-order learners grow sure of themselves."""
+
+    adaptive = "adaptive"
+    worst = "worst"
+    auto = "auto"
+
+
+def online(
+    data: Data,
+    target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
+    task: Annotated[Task, typer.Option(help="What the target is.")] = Task.regression,
+    method: Annotated[Method, typer.Option(help="The learner.")] = Method.con,
+    columns: Names = None,
+    drop: Names = None,
+    scale: ScaleBy = Scale.standard,
+    categories: CategoriesAs = Categories.onehot,
+    missing: MissingAs = Missing.none,
+    on_bad_rows: OnBadRows = BadRows.refuse,
+    learn_rows: LearnRows = 10_000,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    na_values: NaValues = None,
+    kernel: KernelChoice = KernelName.rbf,
+    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    max_atoms: Annotated[
+        int, typer.Option(min=1, help="A hard limit on the space: cost a row is then fixed.")
+    ] = 100,
+    curvature: Annotated[
+        Curvature, typer.Option(help="adaptive: rows in random order; worst: drift; auto: both, side by side.")
+    ] = Curvature.adaptive,
+    alpha: Annotated[
+        float | None, typer.Option(callback=positive, help="Ridge of the Newton steps.", show_default="0.1")
+    ] = None,
+    eta: Annotated[
+        float | None, typer.Option(callback=positive, help="Step size of fogd and nogd.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Save the learner here (.sqk).", show_default=False)
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Go on with a learner saved before.", show_default=False)
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the loss against rows here (png, svg or pdf).", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Learn from every row of DATA as it comes: each is predicted first, and the loss so far is shown."""
+    import squeak as sq
+    from squeak.online import progressive_validation
+    from squeak.online.base import OnlineEstimator
+
+    if out is not None:
+        check_out(out, [], data)
+    if figure is not None:
+        import matplotlib  # noqa: F401  (fails now, not after the run)
+
+        if figure.suffix not in (".png", ".svg", ".pdf"):
+            raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
+        if not figure.parent.is_dir():
+            raise FileNotFoundError(f"the folder {figure.parent} does not exist")
+    if resume is not None:
+        model = OnlineEstimator.load(resume)
+        how: dict[str, Any] = {"preprocessing": model.preprocessing_}
+    else:
+        model = _model(task, method, kernel_of(kernel, length_scale), max_atoms, curvature, alpha, eta, seed)
+        how = {
+            "columns": names_of(columns),
+            "drop": names_of(drop) or (),
+            "scale": or_none(scale),
+            "categories": or_none(categories),
+            "missing": or_none(missing),
+            "learn_rows": learn_rows,
+        }
+    source = sq.rows(
+        data if len(data) > 1 else data[0],
+        target,
+        on_bad_rows=on_bad_rows.value,
+        delimiter=delimiter,
+        header=header,
+        na_values=names_of(na_values) or (),
+        **how,
+    )
+    progress = progressive_validation(model, source, verbose=0 if quiet else 1)
+    n = len(progress.losses)
+    words = "squared error" if model._labels is False else "error rate"
+    last = progress.losses[-max(1, n // 10) :].mean()
+    typer.echo(
+        f"{type(model).__name__}: {n:,} rows in {progress.seconds:.2f} s, {progress.seconds / n * 1e6:.1f} µs a row"
+    )
+    typer.echo(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
+    typer.echo(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
+    if source.skipped_:
+        typer.echo(f"{source.skipped_:,} rows were skipped")
+    if figure is not None:
+        from squeak.report import draw_progress
+
+        draw_progress(progress, figure)
+        typer.echo(f"wrote {figure}")
+    if out is not None:
+        sq.save(model, out)
+        typer.echo(f"wrote {out}")
+
+
+def _model(
+    task: Task,
+    method: Method,
+    kernel: Any,
+    max_atoms: int,
+    curvature: Curvature,
+    alpha: float | None,
+    eta: float | None,
+    seed: int,
+) -> Any:
+    """Return the learner that the options ask for."""
+    from squeak import online as room
+
+    names = {
+        Method.con: "ConKons",
+        Method.pros: "ProsNKons",
+        Method.budget: "BudgetKons",
+        Method.fogd: "FOGD",
+        Method.nogd: "NOGD",
+    }
+    kind = "Classifier" if task is Task.classification else "Regressor"
+    params: dict[str, Any] = {"kernel": kernel, "random_state": seed}
+    if method in (Method.fogd, Method.nogd):
+        if alpha is not None or curvature is not Curvature.adaptive:
+            raise typer.BadParameter(f"--alpha and --curvature are not for {method.value}")
+        params |= {} if eta is None else {"eta": eta}
+        params |= {"max_atoms": max_atoms, "rank": max(1, max_atoms // 5)} if method is Method.nogd else {}
+    else:
+        if eta is not None:
+            raise typer.BadParameter(f"--eta is not for {method.value}")
+        params |= {"max_atoms": max_atoms, "curvature": curvature.value}
+        params |= {} if alpha is None else {"alpha": alpha}
+    return getattr(room, names[method] + kind)(**params)

@@ -1,0 +1,294 @@
+"""KONS and SKETCHED-KONS: online Newton steps in the whole kernel space, every row kept.
+
+For reference and for short streams: O(t²) time and memory at row t. The state is the c-form, A_{t−1}u_t = Σ_{s<t}
+c_s φ_s, which also stands where a derivative is 0 (the printed b-form divides by it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.cholesky import GrowingCholesky
+from squeak.core.kernels import block, diagonal
+from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
+from squeak.core.screening import entry_score
+from squeak.core.seeds import RandomState, coins
+from squeak.core.types import Array, Rows
+from squeak.online.base import OnlineEstimator, check_positive
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
+from squeak.online.newton import StepRule
+from squeak.online.pros_n_kons import check_rule
+
+
+class Sketch:
+    """Which directions enter A: KORS on the features scaled by ġ√η, each kept one unweighted.
+
+    References
+    ----------
+    Thesis, algorithm 13; spec 2.2.
+    """
+
+    def __init__(self, oversampling: float, smallest_chance: float) -> None:
+        self.oversampling, self.smallest_chance = oversampling, smallest_chance
+        self.factor = GrowingCholesky()
+        """Of the scaled Gram matrix plus alpha/weight: what the scores come from."""
+
+    def chance(self, scaled: Array, diag: float, alpha: float) -> tuple[float, Array]:
+        """Return the probability to enter, and the projection that the factor needs if it does."""
+        projected = self.factor.project(scaled.reshape(1, -1))
+        left = max(diag - float(np.sum(projected**2)), 0.0)
+        score = entry_score(left, alpha)
+        return min(1.0, self.oversampling * max(score, self.smallest_chance)), projected
+
+    def add(self, projected: Array, diag: float, alpha: float, p: float) -> None:
+        """Take a direction in with weight 1/p."""
+        left = max(diag - float(np.sum(projected**2)), 0.0)
+        self.factor = self.factor.append(projected, np.array([[left + alpha * p]]))
+
+
+class KonsHead:
+    """The c-form of one output; between calls ``q`` = L⁻¹ D (K c) over the rows whose direction is in A.
+
+    With M = DKD + alpha·I = L Lᵀ: ȳ = (kᵀc − (L⁻¹Dk)ᵀq)/alpha and ρ = φᵀA⁻¹φ = (k(x, x) − ‖L⁻¹Dk‖²)/alpha.
+
+    References
+    ----------
+    Thesis, algorithm 12 as corrected in spec 2.1.
+    """
+
+    def __init__(self, rule: StepRule, alpha: float, sketch: Sketch | None) -> None:
+        self.rule, self.alpha, self.sketch = rule, alpha, sketch
+        self.c: list[float] = []
+        self.rows: list[int] = []
+        self.D: list[float] = []
+        self.q = np.zeros(0)
+        self.factor = GrowingCholesky()
+        self.gain = 0.0
+
+    def expansion(self) -> Array:
+        """Return θ with u = Σ θ_s φ_s, the weights before the next round."""
+        theta = np.array(self.c)
+        theta[self.rows] -= np.array(self.D) * (self.factor.inverse.T @ self.q)
+        return theta / self.alpha
+
+    def learn(self, k: Array, diag: float, y: float, uniform: float) -> float:
+        """Predict the row whose kernel column with the rows before is ``k``, then learn from its target."""
+        kb = np.array(self.D) * k[self.rows]
+        l = self.factor.project(kb.reshape(1, -1))[0]  # noqa: E741
+        kc = float(k @ np.array(self.c)) if self.c else 0.0
+        rho = (diag - float(l @ l)) / self.alpha
+        z = (kc - float(l @ self.q)) / self.alpha
+        cut, prediction, slope, weight = self.rule(y, z)
+        scale = np.sign(slope) * np.sqrt(weight)  # ġ√η
+        entered = slope != 0.0
+        p, scaled = 1.0, np.zeros((1, 0))
+        if entered and self.sketch is not None:
+            p, scaled = self.sketch.chance(scale * kb, weight * diag, self.alpha)
+            entered = uniform < p
+        c = (weight * (z - cut) if entered else 0.0) - slope - (cut / rho if cut != 0.0 else 0.0)
+        self.q = self.q + c * l
+        self.c.append(float(c))
+        self.gain += slope * slope * rho / (1.0 + (weight * rho if entered else 0.0))
+        if entered:
+            new = float(scale) * l
+            pivot = max(self.alpha + weight * diag - float(new @ new), self.alpha)
+            self.q = np.append(self.q, (float(scale) * (kc + diag * c) - float(new @ self.q)) / np.sqrt(pivot))
+            self.factor = self.factor.append(new.reshape(1, -1), np.array([[pivot]]))
+            self.rows.append(len(self.c) - 1)
+            self.D.append(float(scale))
+            if self.sketch is not None:
+                self.sketch.add(scaled, weight * diag, self.alpha, p)
+        return prediction
+
+
+class KonsLearner:
+    """KONS over rows that are all kept; one head for every output."""
+
+    def __init__(
+        self,
+        kernel: Any,
+        rule: StepRule,
+        alpha: float,
+        sketch: tuple[float, float] | None,
+        n_outputs: int,
+        seed: int,
+    ) -> None:
+        self.kernel, self.seed = kernel, seed
+        self.heads = [
+            KonsHead(rule.copy(), alpha, None if sketch is None else Sketch(*sketch)) for _ in range(n_outputs)
+        ]
+        self.rows: Rows = None
+        self.n_seen = 0
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """All rows are atoms; coordinates are the directions in A."""
+        return {"atoms": self.n_seen, "coordinates": max(len(head.rows) for head in self.heads), "growths": 0}
+
+    def _column(self, X: Rows) -> Array:
+        return np.zeros((n_rows(X), 0)) if self.rows is None else block(self.kernel, X, self.rows)
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs)."""
+        expansions = np.column_stack([head.expansion() for head in self.heads])
+        bounds = np.array([head.rule.bound for head in self.heads])
+        out = np.empty((n_rows(X), len(self.heads)))
+
+        def fill(tile: slice) -> None:
+            out[tile] = np.clip(self._column(take(X, tile)) @ expansions, -bounds, bounds)
+
+        engine.map_ordered(fill, engine.tiles(n_rows(X), 1024))
+        return out
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+        return [float(value) for value in self.scores(x)[0]]
+
+    def learn(self, X: Rows, targets: Array) -> Array:
+        """Predict each row, then learn from it; returns the predictions, shape (n, outputs)."""
+        with engine.single_blas():
+            said = [self.learn_row(take(X, slice(i, i + 1)), targets[i].tolist()) for i in range(n_rows(X))]
+        return np.array(said)
+
+    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict one row, then learn from it."""
+        column, diag = self._column(x)[0], float(diagonal(self.kernel, x)[0])
+        uniform = float(coins(self.seed, self.n_seen, 1)[0])
+        said = [head.learn(column, diag, y, uniform) for head, y in zip(self.heads, targets, strict=True)]
+        self.rows = copy_rows(x) if self.rows is None else join(self.rows, x)
+        self.n_seen += 1
+        return said
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data."""
+        arrays, contents = rows_to_arrays(self.rows), []
+        for i, head in enumerate(self.heads):
+            arrays[f"head{i}_c"] = np.array(head.c)
+            arrays[f"head{i}_rows"] = np.array(head.rows, dtype=np.int64)
+            arrays[f"head{i}_D"], arrays[f"head{i}_q"] = np.array(head.D), head.q
+            arrays[f"head{i}_factor"] = head.factor.inverse
+            if head.sketch is not None:
+                arrays[f"head{i}_sketch"] = head.sketch.factor.inverse
+            contents.append({"bound": head.rule.bound, "round": head.rule.round, "gain": head.gain})
+        return arrays, {"n_seen": self.n_seen, "seed": self.seed, "heads": contents}
+
+    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
+        rows, n = rows_from_arrays(arrays), int(content["n_seen"])
+        if n_rows(rows) != n or len(content["heads"]) != len(self.heads):
+            raise ValueError("the learner's arrays do not fit each other")
+        for i, (head, facts) in enumerate(zip(self.heads, content["heads"], strict=True)):
+            c, D, q = (np.array(arrays[f"head{i}_{name}"]) for name in ("c", "D", "q"))
+            numbers, factor = arrays[f"head{i}_rows"], np.array(arrays[f"head{i}_factor"])
+            m = len(numbers)
+            fits = c.shape == (n,) and D.shape == q.shape == (m,) and factor.shape == (m, m)
+            if not fits or not all(np.isfinite(array).all() for array in (c, D, q, factor)):
+                raise ValueError("the learner's numbers are damaged")
+            if m and not (numbers.min() >= 0 and numbers.max() < n):
+                raise ValueError("the learner's row numbers are damaged")
+            head.c, head.D, head.q, head.rows = c.tolist(), D.tolist(), q, numbers.tolist()
+            head.factor = GrowingCholesky(factor)
+            if head.sketch is not None:
+                head.sketch.factor = GrowingCholesky(np.array(arrays[f"head{i}_sketch"]))
+            head.rule.bound, head.rule.round = float(facts["bound"]), int(facts["round"])
+            head.gain = float(facts["gain"])
+        self.rows, self.n_seen, self.seed = rows, n, int(content["seed"])
+
+
+class _Kons(OnlineEstimator):
+    """The shared part of KONS and SKETCHED-KONS."""
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        loss: str = "squared",
+        alpha: float = 0.1,
+        bound: float | None = None,
+        curvature: str = "adaptive",
+        step: float = 1.0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.kernel = kernel
+        self.loss = loss
+        self.alpha = alpha
+        self.bound = bound
+        self.curvature = curvature
+        self.step = step
+        self.random_state = random_state
+
+    def _sketch(self) -> tuple[float, float] | None:
+        return None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_rule(self)
+        check_positive("alpha", self.alpha)
+        if self.curvature == "auto":
+            raise ValueError("curvature='auto' is for ConKons, ProsNKons and BudgetKons; use 'adaptive' or 'worst'")
+
+    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> KonsLearner:
+        return KonsLearner(kernel, check_rule(self), float(self.alpha), self._sketch(), n_outputs, seed)
+
+
+class KonsRegressor(_Kons, OnlineRegressor):
+    """KONS: the online Newton step in the whole kernel space; O(t²) time and memory at row t.
+
+    Its regret against any w with |f_w(x_t)| ≤ bound is at most ½(alpha‖w‖² + Σ gᵀA⁻¹g), logarithmic in T for
+    curved losses.
+
+    Parameters
+    ----------
+    kernel, loss, alpha, bound, curvature, step, random_state
+        As in :class:`ConKonsRegressor`; curvature is "adaptive" or "worst".
+
+    References
+    ----------
+    Thesis, algorithm 12 and theorem 5.4, with the corrections of spec 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import KonsRegressor
+    >>> X = np.random.default_rng(0).uniform(-2, 2, (300, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> bool(np.mean((KonsRegressor().fit(X, y).predict(X) - y) ** 2) < 0.01)
+    True
+    """
+
+
+class KonsClassifier(_Kons, OnlineClassifier):
+    """KONS for labels: see :class:`KonsRegressor`.
+
+    Parameters
+    ----------
+    kernel, loss, alpha, bound, curvature, step, random_state
+        As in :class:`ConKonsClassifier`; curvature is "adaptive" or "worst".
+
+    References
+    ----------
+    Thesis, algorithm 12, with the corrections of spec 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import KonsClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> KonsClassifier().fit(X, y).score(X, y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        loss: str = "squared_hinge",
+        alpha: float = 0.1,
+        bound: float = 10.0,
+        curvature: str = "adaptive",
+        step: float = 1.0,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(kernel, loss, alpha, bound, curvature, step, random_state)

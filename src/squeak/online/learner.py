@@ -1,0 +1,216 @@
+"""The core of PROS-N-KONS, CON-KONS and B-KONS: Newton heads over a space that grows as rows come."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.cholesky import GrowingCholesky
+from squeak.core.leverage import WeightedFactor
+from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, take
+from squeak.core.seeds import coins
+from squeak.core.types import Array, Rows
+from squeak.online.guarded import GuardedHead
+from squeak.online.newton import NewtonHead, StepRule
+from squeak.online.space import Space
+
+Head: TypeAlias = NewtonHead | GuardedHead
+
+SMALLEST_PART, LARGEST_PART = 64, 2048
+"""Rows whose entry is decided together: as many as were seen, within these; a matter of speed only."""
+
+BLOCK = 96
+"""Rows learned together; a matter of speed only."""
+
+GUARD_ROWS = 2000
+"""From so many rows on, a space without a limit that holds more than half of them is refused."""
+
+COINS_KEPT = 1024
+"""Coins drawn at a time for single rows."""
+
+
+@dataclass(frozen=True)
+class NewtonPlan:
+    """The parameters of a Newton learner, checked and in numbers."""
+
+    alpha: float
+    restarts: bool
+    guarded: bool
+    rule: StepRule
+
+    def head(self) -> Head:
+        """Return a head in its first state."""
+        maker = GuardedHead if self.guarded else NewtonHead
+        return maker(self.rule.copy(), self.alpha, restarts=self.restarts)
+
+
+class NewtonLearner:
+    """Predict, then learn, in the span of atoms that KORS chooses; one head for every output.
+
+    A row is first predicted and learned in the present space and then offered to KORS: an atom counts from the
+    next row on. Between calls every head has as many coordinates as the space.
+
+    References
+    ----------
+    Thesis, algorithm 14; spec 3.2.
+    """
+
+    def __init__(self, plan: NewtonPlan, space: Space, n_outputs: int, seed: int) -> None:
+        self.plan, self.space, self.seed = plan, space, seed
+        self.heads = [plan.head() for _ in range(n_outputs)]
+        for head in self.heads:
+            head.extend(space.size)
+        self.n_seen = 0
+        self.growths = 0
+        self._coins: tuple[int, list[float]] = (0, [])
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """Atoms, coordinates, and how often the space grew (for PROS-N-KONS: restarts)."""
+        return {"atoms": self.space.n_atoms, "coordinates": self.space.size, "growths": self.growths}
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs)."""
+        out = np.empty((n_rows(X), len(self.heads)))
+
+        def fill(tile: slice) -> None:
+            features = self.space.features(take(X, tile))
+            for column, head in enumerate(self.heads):
+                out[tile, column] = head.scores(features)
+
+        engine.map_ordered(fill, engine.tiles(n_rows(X), 1024))
+        return out
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+        phi = self.space.features(x)
+        return [float(head.scores(phi)[0]) for head in self.heads]
+
+    def learn(self, X: Rows, targets: Array) -> Array:
+        """Predict each row, then learn from it; returns the predictions, shape (n, outputs).
+
+        What was learned before an interrupt stays: the state moves on part by part.
+        """
+        n, at, predictions = n_rows(X), 0, np.empty(targets.shape)
+        with engine.single_blas():
+            while at < n:
+                size = min(max(SMALLEST_PART, self.n_seen), LARGEST_PART, n - at)
+                part = slice(at, at + size)
+                predictions[part] = self._learn_part(take(X, part), targets[part])
+                at += size
+        return predictions
+
+    def _learn_part(self, X: Rows, targets: Array) -> Array:
+        n = n_rows(X)
+        steps = [] if self.space.frozen else self.space.enter(X, coins(self.seed, self.n_seen, n))
+        if steps:
+            _guard(steps[-1][1], self.n_seen + n)
+        space, heads = self.space, [head.copy() for head in self.heads]
+        predictions = np.empty(targets.shape)
+        growths, at = 0, 0
+        coming: deque[tuple[int, Space | None]] = deque([*steps, (n - 1, None)])
+        del steps
+        while coming:
+            row, grown = coming.popleft()  # a space's arrays live no longer than it is used
+            for tile in engine.tiles(row + 1 - at, BLOCK):
+                here = slice(at + tile.start, at + tile.stop)
+                features = space.features(take(X, here))
+                for column, head in enumerate(heads):
+                    predictions[here, column] = head.learn_block(features, targets[here, column])
+            at = row + 1
+            if grown is not None:
+                if grown.size > space.size:
+                    growths += 1
+                    for head in heads:
+                        head.extend(grown.size)
+                space = grown
+        self.space, self.heads = space, heads
+        self.n_seen += n
+        self.growths += growths
+        return predictions
+
+    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict one row, then learn from it; the fast path for rows that come singly."""
+        space = self.space
+        columns = space.columns(x)[0]
+        phi = space.mixing @ columns
+        if space.size:
+            said = [head.learn_row(phi, y) for head, y in zip(self.heads, targets, strict=True)]
+        else:
+            nothing = np.zeros((1, 0))
+            said = [
+                float(head.learn_block(nothing, np.array([y]))[0])
+                for head, y in zip(self.heads, targets, strict=True)
+            ]
+        if not space.frozen:
+            grown = space.enter_row(x, columns, self._coin())
+            _guard(grown, self.n_seen + 1)
+            if grown.size > space.size:
+                self.growths += 1
+                for head in self.heads:
+                    head.extend(grown.size)
+            self.space = grown
+        self.n_seen += 1
+        return said
+
+    def _coin(self) -> float:
+        """Return the uniform number of the row that is next."""
+        first, known = self._coins
+        if not 0 <= self.n_seen - first < len(known):
+            self._coins = first, known = self.n_seen, coins(self.seed, self.n_seen, COINS_KEPT).tolist()
+        return known[self.n_seen - first]
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data."""
+        space, scorer = self.space, self.space.scorer
+        arrays = {
+            "atom_weights": scorer.weights,
+            "atom_factor": scorer.factor.inverse,
+            "factor": space.factor.inverse,
+            "members": space.members,
+            **rows_to_arrays(scorer.atoms),
+        }
+        contents = []
+        for i, head in enumerate(self.heads):
+            some, content = head.to_parts(f"head{i}_")
+            arrays.update(some)
+            contents.append(content)
+        return arrays, {"n_seen": self.n_seen, "growths": self.growths, "seed": self.seed, "heads": contents}
+
+    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
+        space = self.space
+        atoms, weights, members = rows_from_arrays(arrays), np.array(arrays["atom_weights"]), arrays["members"]
+        m, j = n_rows(atoms), len(members)
+        factors = [np.array(arrays[name]) for name in ("atom_factor", "factor")]
+        if weights.shape != (m,) or factors[0].shape != (m, m) or factors[1].shape != (j, j):
+            raise ValueError("the atoms' arrays do not fit each other")
+        fine = np.all(weights > 0) and all(np.isfinite(factor).all() for factor in factors)
+        ordered = members.dtype == np.int64 and np.all(np.diff(members) > 0)
+        if not fine or not ordered or (j and not (members[0] >= 0 and members[-1] < m)):
+            raise ValueError("the atoms' numbers are not those of a space")
+        scorer = WeightedFactor(
+            space.scorer.kernel, atoms, weights, space.scorer.ridge, GrowingCholesky(factors[0])
+        )
+        self.space = Space(
+            scorer, GrowingCholesky(factors[1]), np.array(members), space.oversampling, space.max_atoms
+        )
+        if len(content["heads"]) != len(self.heads) or int(content["n_seen"]) < 0:
+            raise ValueError("the learner's outputs do not fit")
+        for i, (head, part) in enumerate(zip(self.heads, content["heads"], strict=True)):
+            head.set_parts(arrays, part, f"head{i}_", j)
+        self.n_seen, self.growths, self.seed = (int(content[name]) for name in ("n_seen", "growths", "seed"))
+
+
+def _guard(space: Space, rows: int) -> None:
+    """Stop where rows hardly resemble each other, before the space eats the memory."""
+    if space.max_atoms is None and rows >= GUARD_ROWS and 2 * space.n_atoms > rows:
+        raise ValueError(
+            f"{space.n_atoms:,} of {rows:,} rows had to be kept: under {space.scorer.kernel!r} with ridge "
+            f"{space.scorer.ridge:.3g} hardly any row resembles another. Use a larger length_scale (try 'median'), "
+            "scale the columns, raise the ridge, lower the oversampling, or set max_atoms"
+        )

@@ -1,0 +1,283 @@
+"""Online Newton steps in a space of a few coordinates: row by row, or a block at once with the same result.
+
+With P = A⁻¹, v the weights before the round, s = Pφ and ρ = φᵀs, one round is two updates of rank one:
+
+    z = φᵀv,   ŷ = z − h(z),   c = η·ġ²
+    v ← v − (h(z)/ρ + ġ/(1 + cρ))·s,      P ← P − c/(1 + cρ)·s sᵀ.
+
+In a block everything that the rounds exchange is S = ΦPΦᵀ and z = Φv, one small matrix and one vector: the rounds
+run on these, and v and P follow by matrix products (BLAS 3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from squeak.core.types import Array
+from squeak.online.losses import SMALLEST_ERROR, Loss, SquaredLoss, clipped_part
+
+_symv, _syr, _symm, _syrk, _trsm, _ger = get_blas_funcs(
+    ("symv", "syr", "symm", "syrk", "trsm", "ger"), dtype=np.float64
+)
+_potrf, _potri, _trtrs = get_lapack_funcs(("potrf", "potri", "trtrs"), dtype=np.float64)
+
+REFRESH = 1024
+"""After so many rounds P is computed anew from A, so that rounding does not pile up."""
+
+
+class StepRule:
+    """What a prediction and its target give: ŷ, ġ and the weight η·ġ² of the new direction in A.
+
+    Parameters
+    ----------
+    loss : Loss
+    bound : float or None
+        Predictions are clipped to [−bound, bound]; None: to the largest |target| seen so far.
+    curvature : {"adaptive", "worst"}
+        η = step·σ with the curvature of this very step, or with the worst case.
+    step : float
+        1, or the papers' 1/2.
+    """
+
+    def __init__(self, loss: Loss, bound: float | None, curvature: str, step: float) -> None:
+        self.loss, self.curvature, self.step = loss, curvature, step
+        self.grows = bound is None
+        self.bound = 0.0 if bound is None else bound
+        self.round = 0
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether η·ġ² is the same in all rounds, so that a block is one least-squares problem."""
+        return isinstance(self.loss, SquaredLoss) and self.curvature == "adaptive" and self.step == 1.0
+
+    def copy(self) -> StepRule:
+        """Return a rule of its own in the same state."""
+        rule = StepRule(self.loss, None if self.grows else self.bound, self.curvature, self.step)
+        rule.bound, rule.round = self.bound, self.round
+        return rule
+
+    def eta(self, y: float, prediction: float) -> float:
+        """Return η_t for a round whose derivative is not 0."""
+        if self.curvature == "adaptive":
+            sigma = self.loss.curvature(y, prediction, self.bound)
+        else:
+            sigma = self.loss.worst_curvature(self.bound)
+        if sigma > 0.0:
+            return self.step * sigma
+        return 1.0 / (self.loss.lipschitz(self.bound) * self.bound * math.sqrt(self.round))
+
+    def __call__(self, y: float, z: float) -> tuple[float, float, float, float]:
+        """Return h(z), ŷ, ġ and η·ġ², and count the round.
+
+        A bound that grows clips the prediction as it is before the target is known, and the step as it is after:
+        a target that is larger than all before it must not push the weights back.
+        """
+        cut = clipped_part(z, self.bound)
+        prediction = z - cut
+        self.round += 1
+        if self.grows and abs(y) > self.bound:
+            self.bound = abs(y)
+            cut = clipped_part(z, self.bound)
+        slope = self.loss.derivative(y, z - cut)
+        weight = 0.0 if slope == 0.0 else self.eta(y, z - cut) * slope * slope
+        return cut, prediction, slope, weight
+
+
+class NewtonHead:
+    """The state of online Newton steps for one output; between calls P = A⁻¹, both lower triangles only.
+
+    Parameters
+    ----------
+    rule : StepRule
+    alpha : float
+        A begins as alpha·I.
+    restarts : bool
+        What a new coordinate does: begin anew in the larger space (PROS-N-KONS), or go on (CON-KONS).
+
+    References
+    ----------
+    Thesis, algorithm 14; spec 3.2.
+    """
+
+    def __init__(self, rule: StepRule, alpha: float, *, restarts: bool) -> None:
+        self.rule, self.alpha, self.restarts = rule, alpha, restarts
+        self.weights: Array = np.zeros(0)
+        self.P: Array = np.zeros((0, 0), order="F")
+        self.A: Array = np.zeros((0, 0), order="F")
+        self.pending: list[Array] = []
+        self.n_pending = 0
+        self.gain = 0.0
+        """Σ gᵀA⁻¹g since the beginning: twice the regret's part that the steps cost."""
+
+    def copy(self) -> NewtonHead:
+        """Return a head of its own in the same state."""
+        head = NewtonHead(self.rule.copy(), self.alpha, restarts=self.restarts)
+        head.weights, head.gain = self.weights.copy(), self.gain
+        head.P, head.A = self.P.copy(order="F"), self.A.copy(order="F")
+        head.pending, head.n_pending = list(self.pending), self.n_pending
+        return head
+
+    def extend(self, size: int) -> None:
+        """Go on in a space of ``size`` coordinates, the first of which are the present ones."""
+        j = len(self.weights)
+        weights, P, A = np.zeros(size), np.zeros((size, size), order="F"), np.zeros((size, size), order="F")
+        new = np.arange(0 if self.restarts else j, size)
+        if not self.restarts:
+            self._fold()
+            weights[:j], P[:j, :j], A[:j, :j] = self.weights, self.P, self.A
+        P[new, new], A[new, new] = 1.0 / self.alpha, self.alpha
+        self.weights, self.P, self.A, self.pending, self.n_pending = weights, P, A, [], 0
+
+    def scores(self, features: Array) -> Array:
+        """Return the clipped predictions of rows, shape (n,)."""
+        return np.clip(features @ self.weights, -self.rule.bound, self.rule.bound)
+
+    def learn_row(self, phi: Array, y: float) -> float:
+        """Predict one row, then learn from its target; returns the prediction."""
+        s = _symv(1.0, self.P, phi, lower=1)
+        rho = float(phi @ s)
+        cut, prediction, slope, weight = self.rule(y, float(phi @ self.weights))
+        change, shrink = _round(rho, cut, slope, weight)
+        if change != 0.0:
+            self.weights += change * s
+        if shrink > 0.0:
+            self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
+            self.gain += slope * slope * rho / (1.0 + weight * rho)
+            self._remember((math.sqrt(weight) * phi).reshape(1, -1))
+        return prediction
+
+    def learn_block(self, features: Array, y: Array) -> Array:
+        """Predict and learn from some rows, one after the other; returns the predictions, shape (n,).
+
+        ``features`` has shape (n, coordinates) in C order.
+        """
+        if len(self.weights) == 0:
+            return np.array([self.rule(target, 0.0)[1] for target in y.tolist()])
+        G = _symm(1.0, self.P, features.T, side=0, lower=1)  # (coordinates, n)
+        S, z = features @ G, features @ self.weights
+        if self.rule.closed_form:
+            predictions = self._least_squares(features, y, G, S, z)
+            if predictions is not None:
+                return predictions
+        return self._rounds(features, y, G, S, z)
+
+    def _least_squares(self, features: Array, y: Array, G: Array, S: Array, z: Array) -> Array | None:
+        """Learn a block in which η·ġ² = 2 in every round, or return None where a round was clipped or exact.
+
+        With I/2 + S = L Lᵀ the rounds' errors are diag(L)·w, L w = y − z (forward substitution is the sequence of
+        rounds).
+        """
+        shifted = S.T.copy(order="F")
+        shifted.reshape(-1, order="F")[:: len(y) + 1] += 0.5
+        L, info = _potrf(shifted, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            return None
+        w = _trtrs(L, y - z, lower=1)[0]
+        pivots = L.diagonal()
+        errors = pivots * w
+        raw: Array = y - errors
+        rule = self.rule
+        reach = np.full(len(y), rule.bound)  # the bound at the end of each round
+        if rule.grows:
+            np.maximum(rule.bound, np.maximum.accumulate(np.abs(y)), out=reach)
+        before = np.concatenate([[rule.bound], reach[:-1]])
+        if np.any(np.abs(raw) > reach) or np.any(np.abs(errors) < 2.0 * SMALLEST_ERROR * reach):
+            return None
+        H = _trsm(1.0, L, G, side=1, lower=1, trans_a=1, overwrite_b=1)
+        self.weights = self.weights + H @ w
+        self.P = _syrk(-1.0, H, beta=1.0, c=self.P, lower=1, overwrite_c=1)
+        self.gain += float(np.sum(4.0 * errors**2 * (pivots**2 - 0.5) / (2.0 * pivots**2)))
+        rule.round += len(y)
+        rule.bound = float(reach[-1])
+        self._remember(math.sqrt(2.0) * features)
+        return np.clip(raw, -before, before)
+
+    def _rounds(self, features: Array, y: Array, G: Array, S: Array, z: Array) -> Array:
+        """Learn a block of any loss: the rounds one after the other on S and z, then v and P at once."""
+        n = len(y)
+        state = np.empty((n, n + 1), order="F")  # S and z of this round
+        state[:, :n], state[:, n] = S, z
+        columns = np.zeros((n, n), order="F")  # column i: S at round i
+        row = np.empty(n + 1)
+        changes, shrinks, weights = np.zeros(n), np.zeros(n), np.zeros(n)
+        predictions = np.empty(n)
+        rule, read = self.rule, state.item
+        for i, target in enumerate(y.tolist()):
+            rho = read(i, i)
+            cut, predictions[i], slope, weight = rule(target, read(i, n))
+            change, shrink = _round(rho, cut, slope, weight)
+            if change == 0.0 and shrink == 0.0:
+                continue
+            s = columns[:, i]
+            s[:] = state[:, i]
+            changes[i], shrinks[i], weights[i] = change, shrink, weight
+            self.gain += slope * slope * rho / (1.0 + weight * rho)
+            np.multiply(s, -shrink, out=row[:n])
+            row[n] = change
+            state = _ger(1.0, s, row, a=state, overwrite_a=1)
+        used = np.flatnonzero((changes != 0.0) | (shrinks > 0.0))
+        if used.size:
+            if used.size < n:
+                G, columns = np.asfortranarray(G[:, used]), columns[np.ix_(used, used)]
+            # s_i = P_i φ_i = G_i − Σ_{k<i} shrink_k s_k (s_kᵀφ_i): a unit upper triangular system
+            unit_upper = np.asfortranarray(shrinks[used][:, None] * columns.T)
+            steps = _trsm(1.0, unit_upper, G, side=1, lower=0, diag=1, overwrite_b=1)
+            self.weights = self.weights + steps @ changes[used]
+            steps *= np.sqrt(shrinks[used])
+            self.P = _syrk(-1.0, steps, beta=1.0, c=self.P, lower=1, overwrite_c=1)
+            self._remember(np.sqrt(weights[used])[:, None] * features[used])
+        return predictions
+
+    def _remember(self, directions: Array) -> None:
+        """Note the new directions of A; after enough of them compute P anew."""
+        self.pending.append(directions)
+        self.n_pending += len(directions)
+        if self.n_pending >= REFRESH:
+            self._fold()
+            lower, _ = _potrf(self.A, lower=1, clean=0)
+            self.P, _ = _potri(lower, lower=1, overwrite_c=1)
+
+    def _fold(self) -> None:
+        """Add the noted directions to A."""
+        if self.pending:
+            rows = self.pending[0] if len(self.pending) == 1 else np.concatenate(self.pending)
+            self.A = _syrk(1.0, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            self.pending, self.n_pending = [], 0
+
+    def to_parts(self, prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays, their names beginning with ``prefix``, and the rest as JSON data."""
+        j = len(self.weights)
+        pending = np.concatenate([*self.pending, np.zeros((0, j))])
+        arrays = {"weights": self.weights, "P": self.P, "A": self.A, "pending": pending}
+        content = {"gain": self.gain, "bound": self.rule.bound, "round": self.rule.round}
+        return {prefix + name: array for name, array in arrays.items()}, content
+
+    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], prefix: str, size: int) -> None:
+        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
+        parts = {name: np.array(arrays[prefix + name]) for name in ("weights", "P", "A", "pending")}
+        shapes = {"weights": (size,), "P": (size, size), "A": (size, size)}
+        fits = all(parts[name].shape == shape for name, shape in shapes.items())
+        if not fits or parts["pending"].shape[1:] != (size,) or len(parts["pending"]) >= REFRESH:
+            raise ValueError("the learner's arrays do not fit each other")
+        if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in parts.values()):
+            raise ValueError("the learner's numbers are not finite")
+        self.weights = parts["weights"]
+        self.P, self.A = np.asfortranarray(parts["P"]), np.asfortranarray(parts["A"])
+        self.pending = [parts["pending"]] if len(parts["pending"]) else []
+        self.n_pending = len(parts["pending"])
+        self.gain, self.rule.bound = float(content["gain"]), float(content["bound"])
+        self.rule.round = int(content["round"])
+
+
+def _round(rho: float, cut: float, slope: float, weight: float) -> tuple[float, float]:
+    """Return the factors of s in v and of −s sᵀ in P."""
+    if rho <= 0.0:  # the row has no coordinates: nothing to learn in this space
+        return 0.0, 0.0
+    change = -slope / (1.0 + weight * rho)
+    if cut != 0.0:
+        change -= cut / rho
+    return change, weight / (1.0 + weight * rho)

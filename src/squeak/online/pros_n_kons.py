@@ -1,0 +1,385 @@
+"""PROS-N-KONS, CON-KONS and B-KONS: second-order online kernel learning at a cost a row that does not grow."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from squeak.core.leverage import check_ridge
+from squeak.core.rows import copy_rows
+from squeak.core.seeds import RandomState
+from squeak.core.types import Rows
+from squeak.kernels import RBF
+from squeak.online.base import OnlineEstimator, check_positive
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
+from squeak.online.learner import NewtonLearner, NewtonPlan
+from squeak.online.newton import StepRule
+from squeak.online.space import Space
+from squeak.samplers.base import check_max_atoms, check_ridge_beside
+
+CURVATURES = ("adaptive", "worst", "auto")
+
+
+def check_rule(model: Any) -> StepRule:
+    """Return the step rule that a second-order estimator's parameters ask for, or raise."""
+    if model.curvature not in CURVATURES:
+        raise ValueError(f"curvature must be one of {', '.join(CURVATURES)}; it is {model.curvature!r}")
+    step = check_positive("step", model.step)
+    if step > 1.0:
+        raise ValueError(f"step must lie in (0, 1]; it is {model.step!r}")
+    bound = None if model.bound is None else float(model.bound)
+    return StepRule(model._loss(), bound, "adaptive" if model.curvature == "auto" else model.curvature, step)
+
+
+class _GrowingKons(OnlineEstimator):
+    """The shared part: a space that KORS grows, and what a new coordinate does to the Newton steps."""
+
+    _restarts: ClassVar[bool]
+    _paper_alpha: ClassVar[float] = 1.0
+    _paper_atoms: ClassVar[int | None] = None
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        loss: str = "squared",
+        alpha: float = 0.1,
+        ridge: float = 0.03,
+        oversampling: float = 1.0,
+        max_atoms: int | None = 100,
+        bound: float | None = None,
+        curvature: str = "adaptive",
+        step: float = 1.0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.kernel = kernel
+        self.loss = loss
+        self.alpha = alpha
+        self.ridge = ridge
+        self.oversampling = oversampling
+        self.max_atoms = max_atoms
+        self.bound = bound
+        self.curvature = curvature
+        self.step = step
+        self.random_state = random_state
+
+    @classmethod
+    def from_paper(cls, **params: Any) -> Any:
+        """Return the estimator as in the thesis' experiments (section 5.3.2); ``params`` replace its settings.
+
+        RBF of width 8 on columns scaled to [0, 1], α = γ = 1 (classifiers 0.01), KORS with β = 1 and ε = 1/2
+        (oversampling β(1 − ε)), η = σ/2 with the worst case's curvature, and C = 1, which the thesis does not
+        report.
+        """
+        settings: dict[str, Any] = {
+            "kernel": RBF(8.0),
+            "alpha": cls._paper_alpha,
+            "ridge": cls._paper_alpha,
+            "oversampling": 0.5,
+            "max_atoms": cls._paper_atoms,
+            "bound": 1.0,
+            "curvature": "worst",
+            "step": 0.5,
+        }
+        return cls(**(settings | params))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_rule(self)
+        for name in ("alpha", "oversampling"):
+            check_positive(name, getattr(self, name))
+        check_ridge(self.ridge)
+        if self.max_atoms is not None:
+            check_max_atoms(self.max_atoms)
+
+    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> NewtonLearner:
+        ridge = check_ridge_beside(check_ridge(self.ridge), kernel, rows)
+        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", check_rule(self))
+        limit = None if self.max_atoms is None else int(self.max_atoms)
+        space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
+        return NewtonLearner(plan, space, n_outputs, seed)
+
+    @property
+    def atoms_(self) -> Rows:
+        """The rows that span the space."""
+        self._needs_rows()
+        learner: Any = self._stream.learner
+        return None if learner is None else copy_rows(learner.space.scorer.atoms)
+
+    @property
+    def n_coordinates_(self) -> int:
+        """The dimension of the space: atoms less those that lay in the span already."""
+        return self._fact("coordinates")
+
+    @property
+    def n_growths_(self) -> int:
+        """How often the space has grown; PROS-N-KONS and B-KONS begin anew each time."""
+        return self._fact("growths")
+
+
+class _Classification(_GrowingKons):
+    """The defaults of classifiers."""
+
+    _paper_alpha: ClassVar[float] = 0.01
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        loss: str = "squared_hinge",
+        alpha: float = 0.1,
+        ridge: float = 0.03,
+        oversampling: float = 1.0,
+        max_atoms: int | None = 100,
+        bound: float = 10.0,
+        curvature: str = "adaptive",
+        step: float = 1.0,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state)
+
+
+class ConKonsRegressor(_GrowingKons, OnlineRegressor):
+    """Online kernel regression that keeps what it learned when its space grows; the one to begin with.
+
+    Atoms are chosen by their leverage scores as rows come (KORS); in the span of the atoms each row is one exact
+    online Newton step. A new atom adds a coordinate; weights and curvature of the old ones stay. With squared
+    loss and adaptive curvature this is clipped recursive least squares in a kernel space that finds itself.
+    O(atoms²) time a row.
+
+    Parameters
+    ----------
+    kernel : kernel, optional
+        RBF("median") unless given: the median distance between the first 128 rows. Scale the columns first.
+    loss : {"squared"}
+    alpha : float
+        Ridge of the Newton steps: A begins as alpha·I.
+    ridge : float
+        Ridge of the leverage scores that choose atoms; smaller finds more atoms.
+    oversampling : float
+        A row becomes an atom with probability min(1, oversampling·score).
+    max_atoms : int or None
+        The space stops growing at so many coordinates; time and memory are then fixed.
+    bound : float or None
+        Targets lie in [−bound, bound] and predictions are clipped to it; None: the largest |target| so far.
+    curvature : {"adaptive", "worst", "auto"}
+        The curvature of each step, best for rows in random order; the worst case's, which can be better when the
+        target drifts; or both side by side, the better one of late predicting, at twice the cost.
+    step : float
+        η = step·σ, in (0, 1]; the papers have 1/2.
+    random_state : None, int, RandomState or Generator
+
+    Attributes
+    ----------
+    n_seen_, n_atoms_, n_coordinates_, n_growths_ : int
+    atoms_ : rows
+    kernel_ : kernel
+
+    See Also
+    --------
+    ProsNKonsRegressor : begins anew at each new atom, as its regret bound needs.
+
+    References
+    ----------
+    Thesis, section 5.3; spec 3.2. No regret bound is known for this variant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import ConKonsRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (2000, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1]
+    >>> model = ConKonsRegressor(random_state=0).partial_fit(X[:1000], y[:1000])
+    >>> bool(np.mean((model.predict(X[1000:]) - y[1000:]) ** 2) < 0.1 * y.var())
+    True
+    >>> model.n_atoms_ <= 100
+    True
+    """
+
+    _restarts = False
+
+
+class ConKonsClassifier(_Classification, OnlineClassifier):
+    """Online kernel classification that keeps what it learned when its space grows; the one to begin with.
+
+    See :class:`ConKonsRegressor`. Two classes are ±1; more are learned one against the rest in one space.
+
+    Parameters
+    ----------
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, random_state
+        As in :class:`ConKonsRegressor`.
+    loss : {"squared_hinge", "logistic", "hinge", "squared"}
+    bound : float
+        Scores are clipped to [−bound, bound]. With 1, squared hinge is the squared loss of the labels.
+
+    Attributes
+    ----------
+    classes_ : array
+    n_seen_, n_atoms_, n_coordinates_, n_growths_ : int
+
+    References
+    ----------
+    Thesis, section 5.3; spec 1 and 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import ConKonsClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = np.where((X**2).sum(axis=1) < 0.6, "in", "out")
+    >>> model = ConKonsClassifier(random_state=0).fit(X[:1000], y[:1000])
+    >>> bool(model.score(X[1000:], y[1000:]) > 0.95)
+    True
+    """
+
+    _restarts = False
+
+
+class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
+    """PROS-N-KONS: exact online Newton steps in the span of the atoms, begun anew at each new atom.
+
+    Restarts are what its regret bound needs: R_T ≤ J(α‖w‖² + (4/σ)d_eff(α/(σL²))log(2σL²T/α)) + …, J atoms. On
+    short streams they cost more than they give: :class:`ConKonsRegressor` is usually better.
+
+    Parameters
+    ----------
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, random_state
+        As in :class:`ConKonsRegressor`.
+    max_atoms : int or None
+        None: the space grows as the data ask.
+
+    Attributes
+    ----------
+    n_seen_, n_atoms_, n_coordinates_, n_growths_ : int
+
+    References
+    ----------
+    Thesis, algorithm 14 and theorems 5.8 and 5.9; spec 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import ProsNKonsRegressor
+    >>> from squeak.kernels import RBF
+    >>> X = np.random.default_rng(0).uniform(-2, 2, (2000, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1] / 2
+    >>> model = ProsNKonsRegressor.from_paper(kernel=RBF(1.0), bound=2.0, random_state=0).fit(X, y)
+    >>> model.n_growths_ == model.n_coordinates_
+    True
+    """
+
+    _restarts = True
+    _poor_on_few_rows = True
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        loss: str = "squared",
+        alpha: float = 0.1,
+        ridge: float = 0.03,
+        oversampling: float = 1.0,
+        max_atoms: int | None = None,
+        bound: float | None = None,
+        curvature: str = "adaptive",
+        step: float = 1.0,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state)
+
+
+class ProsNKonsClassifier(_Classification, OnlineClassifier):
+    """PROS-N-KONS for labels: see :class:`ProsNKonsRegressor`.
+
+    Parameters
+    ----------
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, random_state
+        As in :class:`ConKonsClassifier`.
+    max_atoms : int or None
+        None: the space grows as the data ask.
+
+    References
+    ----------
+    Thesis, algorithm 14; spec 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import ProsNKonsClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = (X**2).sum(axis=1) < 0.6
+    >>> ProsNKonsClassifier(random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    _restarts = True
+    _poor_on_few_rows = True
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        loss: str = "squared_hinge",
+        alpha: float = 0.1,
+        ridge: float = 0.03,
+        oversampling: float = 1.0,
+        max_atoms: int | None = None,
+        bound: float = 10.0,
+        curvature: str = "adaptive",
+        step: float = 1.0,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state)
+
+
+class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
+    """B-KONS: PROS-N-KONS until ``max_atoms`` coordinates are there, then Newton steps in that space for ever.
+
+    Below the limit it is PROS-N-KONS with the same seed, bit for bit. Coordinates count, not atoms: a repeated
+    row may be sampled again and adds none.
+
+    Parameters
+    ----------
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state
+        As in :class:`ConKonsRegressor`.
+
+    References
+    ----------
+    Thesis, section 5.3.2; spec 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import BudgetKonsRegressor
+    >>> X = np.random.default_rng(0).uniform(-2, 2, (2000, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1]
+    >>> BudgetKonsRegressor(max_atoms=30, random_state=0).fit(X, y).n_coordinates_
+    30
+    """
+
+    _restarts = True
+    _poor_on_few_rows = True
+    _paper_atoms = 100
+
+
+class BudgetKonsClassifier(_Classification, OnlineClassifier):
+    """B-KONS for labels: see :class:`BudgetKonsRegressor`.
+
+    Parameters
+    ----------
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state
+        As in :class:`ConKonsClassifier`.
+
+    References
+    ----------
+    Thesis, section 5.3.2; spec 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import BudgetKonsClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = (X**2).sum(axis=1) < 0.6
+    >>> BudgetKonsClassifier(max_atoms=30, random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    _restarts = True
+    _poor_on_few_rows = True
+    _paper_atoms = 100

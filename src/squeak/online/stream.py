@@ -1,0 +1,182 @@
+"""A stream of rows with targets: the kernel's width from the first rows, then a learner that goes on for ever."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from squeak.core.kernels import Kernel, resolve
+from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
+from squeak.core.sources import Preprocessing
+from squeak.core.types import Array, Rows
+
+WARM_UP = (2, 8, 32, 128)
+"""Where a width is to be learned from data.
+
+After so many rows it is learned anew, and the rows so far again with it.
+"""
+
+
+class Learner(Protocol):
+    """What predicts rows and learns from them; targets and predictions have one column for each output."""
+
+    n_seen: int
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """Atoms, coordinates, growths."""
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs)."""
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+
+    def learn(self, X: Rows, targets: Array) -> Array:
+        """Predict each row, then learn from it; returns the predictions."""
+
+    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict one row, then learn from it."""
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data."""
+
+    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        """Take over a state, or raise what does not fit."""
+
+
+Build = Callable[[Any, Rows, int, int], Learner]
+"""(kernel, first rows, outputs, seed) ↦ a learner in its first state."""
+
+
+def needs_rows(kernel: Any) -> bool:
+    """Tell whether a width of the kernel is to be learned from rows."""
+    return isinstance(kernel, Kernel) and any(isinstance(value, str) for value in kernel.get_params().values())
+
+
+class Stream:
+    """All that an online estimator remembers.
+
+    Rows that came before the width is final are held, 128 at most, and learned again when it changes; so the
+    result does not depend on how the stream was cut. Between calls: ``learner`` has seen every row, once there is
+    one.
+
+    Parameters
+    ----------
+    build : callable
+        Makes a learner.
+    kernel : kernel
+        As the user gave it.
+    n_outputs : int
+    seed : int
+    preprocessing : Preprocessing, optional
+        What turned the user's columns into rows.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        kernel: Any,
+        n_outputs: int,
+        seed: int,
+        preprocessing: Preprocessing | None = None,
+    ) -> None:
+        self.build, self.kernel, self.n_outputs, self.seed = build, kernel, n_outputs, seed
+        self.preprocessing = preprocessing
+        self.warming = needs_rows(kernel)
+        self.resolved: Any = None
+        self.learner: Learner | None = None
+        self.held: tuple[Rows, Array] | None = None
+        self.n_seen = 0
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs); 0 before anything is known."""
+        return np.zeros((n_rows(X), self.n_outputs)) if self.learner is None else self.learner.scores(X)
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+        return [0.0] * self.n_outputs if self.learner is None else self.learner.score_row(x)
+
+    def learn(self, X: Rows, targets: Array) -> Array:
+        """Predict each row, then learn from it; returns the predictions."""
+        if self.learner is None and not self.warming:
+            self._begin(resolve(self.kernel, X), X)
+        n, at, predictions = n_rows(X), 0, np.zeros(targets.shape)
+        while self.warming and at < n:
+            stop = min(n, at + min(count for count in WARM_UP if count > self.n_seen) - self.n_seen)
+            here = slice(at, stop)
+            predictions[here] = self._learn_held(take(X, here), targets[here])
+            at = stop
+        if at < n and self.learner is not None:
+            predictions[at:] = self.learner.learn(take(X, slice(at, n)), targets[at:])
+            self.n_seen = self.learner.n_seen
+        return predictions
+
+    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict one row, then learn from it."""
+        if self.warming or self.learner is None:
+            return [float(value) for value in self.learn(x, np.array([targets]))[0]]
+        said = self.learner.learn_row(x, targets)
+        self.n_seen = self.learner.n_seen
+        return said
+
+    def _learn_held(self, X: Rows, targets: Array) -> Array:
+        if self.held is None:
+            held = copy_rows(X), targets.copy()
+        else:
+            held = join(self.held[0], X), np.concatenate([self.held[1], targets])
+        said = np.zeros(targets.shape) if self.learner is None else self.learner.learn(X, targets)
+        self.held = held
+        self.n_seen += len(targets)
+        if self.n_seen in WARM_UP:
+            last = self.n_seen == WARM_UP[-1]
+            try:
+                kernel = resolve(self.kernel, held[0])
+            except ValueError:
+                if not last:
+                    return said
+                warnings.warn("the first rows are all equal: the kernel's width is set to 1", stacklevel=2)
+                kernel = _with_width_one(self.kernel)
+            self._begin(kernel, held[0])
+            if self.learner is not None:
+                self.learner.learn(*held)
+            if last:
+                self.warming, self.held = False, None
+        return said
+
+    def _begin(self, kernel: Any, rows: Rows) -> None:
+        self.learner = self.build(kernel, rows, self.n_outputs, self.seed)
+        self.resolved = kernel
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data; kernel and preprocessing are the owner's."""
+        arrays: dict[str, Any] = {}
+        learner: dict[str, Any] | None = None
+        if self.learner is not None:
+            arrays, learner = self.learner.to_parts()
+        if self.held is not None:
+            arrays = {**arrays, **rows_to_arrays(self.held[0], "held_"), "held_targets": self.held[1]}
+        return arrays, {"seed": self.seed, "n_seen": self.n_seen, "warming": self.warming, "learner": learner}
+
+    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
+        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
+        self.n_seen, self.warming = int(content["n_seen"]), bool(content["warming"])
+        if content["learner"] is not None:
+            self._begin(resolved, head)
+            if self.learner is not None:
+                self.learner.set_parts(arrays, content["learner"])
+        if self.warming and self.n_seen:
+            rows, targets = rows_from_arrays(arrays, "held_"), np.array(arrays["held_targets"])
+            if targets.shape != (n_rows(rows), self.n_outputs) or n_rows(rows) != self.n_seen:
+                raise ValueError("the held rows do not fit")
+            self.held = rows, targets
+
+
+def _with_width_one(kernel: Any) -> Any:
+    from sklearn.base import clone
+
+    widths = {name: 1.0 for name, value in kernel.get_params().items() if isinstance(value, str)}
+    return clone(kernel, safe=False).set_params(**widths)

@@ -1,0 +1,235 @@
+"""Progressive validation: every row is first predicted, then learned from, and the loss before learning counts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.rows import n_rows, take
+from squeak.core.sources import RowSource
+from squeak.core.types import Array, IntArray
+from squeak.online.base import OnlineEstimator
+from squeak.online.batch import Batch
+from squeak.online.faces import OnlineClassifier
+from squeak.online.kons import KonsLearner
+from squeak.online.learner import NewtonLearner
+
+POINTS = 200
+"""About so many points of the curve are kept where the number of rows is known."""
+
+LARGEST_STEP = 8192
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a pass of test-then-train found.
+
+    Parameters
+    ----------
+    losses : array of shape (n,)
+        The loss of every row before it was learned: squared error, or 1 for a wrong label.
+    surrogate : array of shape (n,)
+        The model's own loss of every row, summed over its outputs; what regret is about.
+    rows, atoms, growths : arrays of shape (points,)
+        Rows seen, atoms and how often the space had grown, at the points of the curve.
+    times : array of shape (points,)
+        Seconds of predicting and learning, up to each point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import Progress
+    >>> one = np.array([1])
+    >>> Progress(np.array([4.0, 0.0]), np.array([4.0, 0.0]), 2 * one, one, one, 0.1 * one).mean_loss
+    2.0
+    """
+
+    losses: Array
+    surrogate: Array
+    rows: IntArray
+    atoms: IntArray
+    growths: IntArray
+    times: Array
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean of ``losses``: progressive squared error, or the online error rate."""
+        return float(self.losses.mean())
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of predicting and learning in all."""
+        return float(self.times[-1])
+
+    @property
+    def curve(self) -> Array:
+        """The mean loss up to each point."""
+        sums = np.cumsum(self.losses)
+        return np.asarray(sums[self.rows - 1] / self.rows)
+
+    def regret(self, batch: Batch) -> Array:
+        """Return Σ_{s≤t} (loss − the hindsight model's loss), at each point; both in the model's own loss.
+
+        Parameters
+        ----------
+        batch : Batch
+            Fitted on the same rows in the same order.
+        """
+        if batch.losses_.shape != self.surrogate.shape:
+            raise ValueError(f"the batch saw {len(batch.losses_)} rows, the stream {len(self.surrogate)}")
+        return np.asarray(np.cumsum(self.surrogate - batch.losses_)[self.rows - 1])
+
+
+def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 0) -> Progress:
+    """Predict each row, count its loss, then let the model learn from it.
+
+    The model goes on from where it is (a fresh one begins) and has learned all rows at the end, as by
+    ``partial_fit``.
+
+    Parameters
+    ----------
+    model : any estimator of squeak.online
+    X : rows of shape (n, d), or a row source with a target
+    y : array of shape (n,)
+        Left out for a row source.
+    verbose : int
+        1: a progress bar with the loss so far.
+
+    Returns
+    -------
+    Progress
+        With ``mean_loss``, ``losses``, ``curve``, ``atoms``, ``growths``, ``seconds``;
+        ``regret(Batch(model).fit(X, y))``.
+
+    References
+    ----------
+    Thesis, section 5.1 (the protocol of online learning); spec 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import ConKonsRegressor, progressive_validation
+    >>> X = np.random.default_rng(0).uniform(-2, 2, (2000, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1]
+    >>> progress = progressive_validation(ConKonsRegressor(random_state=0), X, y)
+    >>> bool(progress.mean_loss < 0.2 * y.var()), len(progress.losses)
+    (True, 2000)
+    """
+    if not isinstance(model, OnlineEstimator):
+        raise TypeError(f"progressive_validation takes an estimator of squeak.online, not {type(model).__name__}")
+    total = X.n_rows if isinstance(X, RowSource) else len(y) if y is not None and hasattr(y, "__len__") else None
+    losses, surrogate, points = [], [], []
+    seen, spent, hits = 0, 0.0, 0.0
+    with _Bar(type(model).__name__, total, verbose) as bar:
+        for block, targets in model._blocks(X, y):
+            start = time.perf_counter()
+            rows, encoded = model._check_block(block, targets, prepared=isinstance(X, RowSource))
+            spent += time.perf_counter() - start
+            step = int(np.clip((total or n_rows(rows)) // POINTS, 1, LARGEST_STEP))
+            for tile in engine.tiles(n_rows(rows), step):
+                start = time.perf_counter()
+                scores = model._feed(take(rows, tile), encoded[tile])
+                spent += time.perf_counter() - start
+                own = np.asarray(model._loss().value(encoded[tile], scores)).sum(axis=1)
+                counted = _errors(scores, encoded[tile]) if isinstance(model, OnlineClassifier) else own
+                losses.append(counted)
+                surrogate.append(own)
+                seen, hits = seen + len(own), hits + float(counted.sum())
+                facts = _facts(model)
+                points.append((seen, facts["atoms"], facts["growths"], spent))
+                bar.advance(len(own), hits / seen, facts["atoms"])
+    table = np.array(points)
+    numbers = table[:, :3].astype(np.int64)
+    return Progress(
+        np.concatenate(losses), np.concatenate(surrogate), numbers[:, 0], numbers[:, 1], numbers[:, 2], table[:, 3]
+    )
+
+
+def regret_bound(model: Any, norm: float) -> float | None:
+    """Return the most that the theorems allow for the regret so far.
+
+    Against any w with ‖w‖² ≤ norm and |f_w(x)| ≤ bound.
+
+    KONS: ½(α·norm + Σ gᵀA⁻¹g), which holds for every stream of a curved loss. PROS-N-KONS and B-KONS: with the
+    restarts J, ½((J + 1)α·norm + Σ gᵀA⁻¹g) for the steps, and (L²/α)(Tγε/(4(1 − ε)) + 1) + 2JC for the space, ε =
+    ½, with the probability that the theorem asks of KORS; at practical sizes the second part is mostly vacuous.
+    None where no theorem is known: CON-KONS, SKETCHED-KONS, a loss without curvature, ``curvature="auto"``.
+
+    Parameters
+    ----------
+    model : an estimator of squeak.online that has learned
+    norm : float
+        ‖w‖² of the comparator, summed over the outputs.
+
+    References
+    ----------
+    Thesis, theorems 5.4 and 5.8; spec 2.1 and 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import Linear
+    >>> from squeak.online import KonsRegressor, regret_bound
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    >>> model = KonsRegressor(kernel=Linear(), alpha=1.0, bound=2.0).fit(X, X.sum(axis=1))
+    >>> 1.0 < regret_bound(model, norm=2.0) < 10.0
+    True
+    """
+    model._needs_rows()
+    learner, loss = model._stream.learner, model._loss()
+    if loss.worst_curvature(1.0) == 0.0 or getattr(model, "curvature", "auto") == "auto":
+        return None
+    if isinstance(learner, KonsLearner):
+        if learner.heads[0].sketch is not None:
+            return None
+        return 0.5 * (learner.heads[0].alpha * norm + sum(head.gain for head in learner.heads))
+    if not isinstance(learner, NewtonLearner) or not learner.plan.restarts:
+        return None
+    alpha, space = learner.plan.alpha, learner.space
+    total = 0.0
+    for head in learner.heads:
+        bound = head.rule.bound
+        steps = 0.5 * ((learner.growths + 1) * alpha * norm / len(learner.heads) + head.gain)
+        space_part = loss.lipschitz(bound) ** 2 / alpha * (learner.n_seen * space.scorer.ridge / 4.0 + 1.0)
+        total += steps + space_part + 2.0 * learner.growths * bound
+    return float(total)
+
+
+def _errors(scores: Array, targets: Array) -> Array:
+    """Return 1 for a wrong label, 0 for a right one; a score of 0 counts as positive."""
+    if scores.shape[1] == 1:
+        return np.asarray((np.where(scores[:, 0] >= 0, 1.0, -1.0) != targets[:, 0]).astype(np.float64))
+    return np.asarray((scores.argmax(axis=1) != targets.argmax(axis=1)).astype(np.float64))
+
+
+def _facts(model: Any) -> dict[str, int]:
+    learner = model._stream.learner
+    return {"atoms": 0, "growths": 0} if learner is None else learner.facts
+
+
+class _Bar:
+    """A bar over rows with the loss so far; silent unless ``verbose``."""
+
+    def __init__(self, name: str, total: int | None, verbose: int) -> None:
+        self._bar: Any = None
+        if verbose:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total, desc=name, unit=" rows", unit_scale=True)
+
+    def advance(self, rows: int, loss: float, atoms: int) -> None:
+        """Move on by some rows."""
+        if self._bar is not None:
+            self._bar.set_postfix({"loss": f"{loss:.5f}", "atoms": atoms}, refresh=False)
+            self._bar.update(rows)
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -9,8 +9,9 @@ import numpy as np
 from squeak.bandits.bkb import SparseBandit
 from squeak.bandits.checks import check_count
 from squeak.bandits.sparse import SparseModel
+from squeak.core.rows import n_rows
 from squeak.core.storage import register
-from squeak.core.types import Array, IntArray
+from squeak.core.types import Array, IntArray, Rows
 
 
 class Batch:
@@ -30,11 +31,13 @@ class Batch:
 
     def __init__(self, model: SparseModel, width: float, active: Array) -> None:
         self._model, self._width = model, width
-        self._variance = model.variance.copy()
+        self._at_feedback = model.variance
+        self._least = model.residual if model.keep_residual else np.zeros(len(model.residual))
+        self._variance = self._at_feedback.copy()
         self._bounds = np.where(active, model.mean + width * np.sqrt(self._variance), -np.inf)
         self._since = np.zeros(len(self._variance), dtype=np.int64)  # steps that an arm's variance knows of
-        self._inner = model.inner.copy()
-        self._steps: Array = np.empty((64, len(model.inner)))  # √scale·h of each step: σ̃² falls by (b·row)²
+        self._solver = model.solver.copy()
+        self._steps: Array = np.empty((64, len(model.solver)))  # √scale·h of each step: σ̃² falls by (z·row)²
         self.size = 0
         self.sum = 1.0
         """1 + Σ of the variances at the last feedback, over the arms chosen."""
@@ -54,9 +57,9 @@ class Batch:
     def _refresh(self, arms: IntArray) -> None:
         first = int(self._since[arms].min())
         steps = self._steps[first : self.size]
-        falls = (steps @ np.take(self._model.embedded, arms, axis=1)) ** 2
+        falls = (steps @ np.take(self._model.features, arms, axis=1)) ** 2
         falls[np.arange(first, self.size)[:, None] < self._since[arms]] = 0.0  # what an arm knows of already
-        variance = np.maximum(self._variance[arms] - falls.sum(axis=0), self._model.residual[arms])
+        variance = np.maximum(self._variance[arms] - falls.sum(axis=0), self._least[arms])
         self._variance[arms] = variance
         self._since[arms] = self.size
         self._bounds[arms] = self._model.mean[arms] + self._width * np.sqrt(variance)
@@ -66,24 +69,24 @@ class Batch:
         if self._since[arm] < self.size:
             self._refresh(np.array([arm]))
         before = float(self._variance[arm])
-        b = self._model.embedded[:, arm]
-        h = self._inner @ b
-        h /= np.sqrt(1.0 + float(b @ h))
-        self._inner -= np.multiply.outer(h, h)
+        z = self._model.features[:, arm]
+        h = self._solver @ z
+        h /= np.sqrt(1.0 + float(z @ h))
+        self._solver -= np.multiply.outer(h, h)
         if self.size == len(self._steps):
             self._steps = np.concatenate([self._steps, np.empty_like(self._steps)])
         self._steps[self.size] = h
         self.size += 1
-        self.sum += float(self._model.variance[arm])
+        self.sum += float(self._at_feedback[arm])
         return before
 
     def largest_ratio(self, arms: list[int]) -> float:
         """Return max_x of 1 + Σ_s k̃(x, x_s)²/σ̃²(x), all at the last feedback: a tighter bound on what variances lost."""
-        at = np.take(self._model.embedded, np.array(arms), axis=1)
-        overlap = (at.T @ self._model.inner) @ self._model.embedded
+        at = np.take(self._model.features, np.array(arms), axis=1)
+        overlap = (at.T @ self._model.solver) @ self._model.features
         lost = np.einsum("ij,ij->j", overlap, overlap)
         with np.errstate(invalid="ignore", divide="ignore"):
-            ratio = np.where(self._model.variance > 0, lost / self._model.variance, 0.0)
+            ratio = np.where(self._at_feedback > 0, lost / self._at_feedback, 0.0)
         return 1.0 + float(ratio.max())
 
 
@@ -166,11 +169,13 @@ class BatchBKB(SparseBandit):
         return np.array(self._asked(None), dtype=np.int64)
 
     def _start(self) -> None:
+        self._untold: IntArray = np.zeros(self.n_arms, dtype=np.int64)  # rewards told that the model lacks
         super()._start()
         self._stale = False
 
     def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
         self._note(arms, times)
+        np.add.at(self._untold, arms, times)
         self._stale = True
 
     def _first(self) -> int:
@@ -200,8 +205,14 @@ class BatchBKB(SparseBandit):
     def _refresh(self) -> None:
         """Draw a new dictionary if rewards came since the last one."""
         if self._stale:
-            self._resample()
+            told = np.flatnonzero(self._untold)
+            self._resample(told, self._untold[told])
+            self._untold[:] = 0
             self._stale = False
+
+    def _grow(self, rows: Rows) -> None:
+        super()._grow(rows)
+        self._untold = np.concatenate([self._untold, np.zeros(n_rows(rows), dtype=np.int64)])
 
     def _posterior_at_arms(self) -> tuple[Array, Array]:
         self._refresh()
@@ -224,8 +235,9 @@ class BatchBKB(SparseBandit):
         }
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self._model.to_arrays(), {"stale": self._stale, "n_batches": self.n_batches_}
+        return {**self._model.to_arrays(), "untold": self._untold}, {"stale": self._stale, "n_batches": self.n_batches_}
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         super()._restore_model(arrays, content)
+        self._untold = np.array(arrays["untold"])
         self._stale, self.n_batches_ = bool(content["stale"]), int(content["n_batches"])

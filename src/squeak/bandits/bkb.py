@@ -30,27 +30,31 @@ class SparseBandit(Bandit):
     def _start(self) -> None:
         self._model = self._model_class(self.kernel_, self.arms_, self.ridge_)
         pulled = np.flatnonzero(self.counts_)
-        if len(pulled):  # hyper-parameters changed: score the arms pulled from all of them, then draw
-            counts = self.counts_[pulled].astype(np.float64)
-            self._model.rebuild(self._first_members(pulled), pulled, counts, self._centred(pulled))
-            self._resample()
-            self._log_sum = self._model.log_determinant(counts, pulled)
+        if len(pulled):  # hyper-parameters changed: score the arms pulled from many of them, then draw
+            members = self._first_members(pulled)
+            self._update(members, np.ones(len(members), dtype=bool), pulled, self.counts_[pulled])
+            self._resample(pulled, self.counts_[pulled])
+            self._log_sum = self._model.log_determinant(pulled, self.counts_[pulled].astype(np.float64))
 
     def _first_members(self, pulled: IntArray) -> IntArray:
         """Return a dictionary to score the pulled arms from, where no score is known: at most 500 of them."""
-        if len(pulled) <= 500:
+        if len(pulled) <= MANY:
             return pulled
-        return np.sort(self._generator().choice(pulled, 500, replace=False))
+        return np.sort(self._generator().choice(pulled, MANY, replace=False))
 
-    def _resample(self) -> None:
+    def _resample(self, told: IntArray, times: IntArray) -> None:
         """Draw the dictionary from scratch, from the variances so far and the new counts, and make the posterior."""
         pulled = np.flatnonzero(self.counts_)
-        counts = self.counts_[pulled].astype(np.float64)
-        chance = keep_probability(counts * self._model.variance[pulled], self.oversampling, 1)
+        chance = keep_probability(self.counts_[pulled] * self._model.variance[pulled], self.oversampling, 1)
         stays = self._generator().random(len(pulled)) < chance
         if not stays.any():
             stays[np.argmax(chance)] = True
-        self._model.rebuild(pulled[stays], pulled, counts, self._centred(pulled))
+        self._update(pulled[stays], chance[stays] >= 1.0, told, times)
+
+    def _update(self, members: IntArray, sure: Array, told: IntArray, times: IntArray) -> None:
+        pulled = np.flatnonzero(self.counts_)
+        counts = self.counts_[pulled].astype(np.float64)
+        self._model.update(members, sure, pulled, counts, self._centred(pulled), told, times.astype(np.float64))
 
     def _note(self, arms: IntArray, times: IntArray) -> None:
         """Add pulls to the running log-determinant: log det(I + a·√n(B + R)√n), B and R the variance's two terms.
@@ -62,8 +66,8 @@ class SparseBandit(Bandit):
         if len(arms) > MANY:
             self._log_sum += float(np.log1p(self.beta.inflation * times * model.variance[arms]).sum())
             return
-        b = np.take(model.embedded, arms, axis=1)
-        overlap = b.T @ model.inner @ b
+        z = np.take(model.features, arms, axis=1)
+        overlap = z.T @ model.solver @ z
         overlap[np.diag_indices_from(overlap)] += model.residual[arms]
         root = np.sqrt(times)
         overlap *= self.beta.inflation * np.multiply.outer(root, root)
@@ -145,7 +149,7 @@ class BKB(SparseBandit):
 
     def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
         self._note(arms, times)
-        self._resample()
+        self._resample(arms, times)
 
     def _choose(self, limit: int | None) -> list[int]:
         variance = self._with_pending() if self._pending else self._model.variance
@@ -154,15 +158,16 @@ class BKB(SparseBandit):
 
     def _with_pending(self) -> Array:
         """Return the variances once the pending pulls are told; the model stays as it is."""
-        model, inner = self._model, self._model.inner
-        variance = model.variance.copy()
+        model, solver = self._model, self._model.solver
+        signal = model.signal
         for arm in self._pending:
-            b = model.embedded[:, arm]
-            h = inner @ b
-            scale = 1.0 / (1.0 + float(b @ h))
-            overlap = h @ model.embedded
-            variance = np.maximum(variance - scale * overlap * overlap, model.residual)
-            inner = inner - scale * np.multiply.outer(h, h)
+            z = model.features[:, arm]
+            h = solver @ z
+            scale = 1.0 / (1.0 + float(z @ h))
+            overlap = h @ model.features
+            signal = np.maximum(signal - scale * overlap * overlap, 0.0)
+            solver = solver - scale * np.multiply.outer(h, h)
+        variance: Array = signal + model.residual if model.keep_residual else signal
         return variance
 
 

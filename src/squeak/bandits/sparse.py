@@ -5,8 +5,12 @@ With z(x) the plain Nyström features of the dictionary, V = Σ_i n_i z_i z_iᵀ
     μ̃(x) = z(x)ᵀ V⁻¹ Σ_i S_i z_i
     σ̃²(x) = (k(x, x) − ‖z(x)‖²)/λ + z(x)ᵀ V⁻¹ z(x)
 
-The variance is a sum of two terms that are never negative: what the dictionary cannot see, and what the pulls have not told.
-Without the first it is the SoR posterior, whose variance starves far from the dictionary.
+The variance is a sum of two terms that are never negative: what the dictionary cannot see (the residual), and what the pulls
+have not told (the signal). Without the first it is the SoR posterior, whose variance starves far from the dictionary.
+
+Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they are from step to step,
+and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull changes V by a matrix of rank one, O(A·m)
+again. Only when an arm of the core leaves is everything made anew, O(A·m²).
 """
 
 from __future__ import annotations
@@ -16,62 +20,26 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
-from squeak.core.cholesky import inverse_factor
-from squeak.core.kernels import block, diagonal
-from squeak.core.nystrom import TriangularFeatures
+from squeak.bandits.columns import Columns
+from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
+from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import join, n_rows, take
 from squeak.core.types import Array, IntArray, Rows
 
+IN_SPAN = 1e-10
+"""An arm whose residual is below this part of k(x, x) adds no coordinate: it lies in the span of the others."""
 
-class Columns:
-    """Kernel columns k(x_i, arms) of the arms that were in a dictionary lately, shape (kept, A); computed once each.
+FEW = 4
+"""From more arms told at once on, V is solved anew instead of pull by pull."""
 
-    Arms that have left the dictionary are dropped when more than twice the columns in use are kept.
-    """
-
-    def __init__(self, kernel: Any, arms: Rows, diag: Array) -> None:
-        self._kernel, self._arms, self._diag = kernel, arms, diag
-        self.slots: dict[int, int] = {}
-        self.values: Array = np.empty((0, len(diag)))
-
-    def take(self, members: IntArray) -> Array:
-        """Return the columns of these arms, (m, A), in a new array."""
-        missing = [int(arm) for arm in members if int(arm) not in self.slots]
-        if len(self.slots) + len(missing) > max(2 * len(members), 64):
-            self._drop(set(members.tolist()))
-        if len(self.slots) + len(missing) > len(self.values):
-            grown = np.empty((max(64, 3 * len(members), len(self.slots) + len(missing)), len(self._diag)))
-            grown[: len(self.slots)] = self.values[: len(self.slots)]
-            self.values = grown
-        for arm in missing:
-            slot = len(self.slots)
-            self.values[slot] = block(self._kernel, take(self._arms, slice(arm, arm + 1)), self._arms)[0]
-            self.values[slot, arm] = self._diag[arm]
-            self.slots[arm] = slot
-        return self.values[[self.slots[int(arm)] for arm in members]]
-
-    def _drop(self, wanted: set[int]) -> None:
-        kept = [arm for arm in self.slots if arm in wanted]
-        self.values[: len(kept)] = self.values[[self.slots[arm] for arm in kept]]
-        self.slots = {arm: slot for slot, arm in enumerate(kept)}
-
-    def add(self, arms: Rows, diag: Array, rows: Rows) -> None:
-        """Take in more arms: ``arms`` and ``diag`` are all of them, ``rows`` the new ones."""
-        self._arms, self._diag = arms, diag
-        wider = np.empty((len(self.values), len(diag)))
-        used = len(self.slots)
-        wider[:used, : self.values.shape[1]] = self.values[:used]
-        if used:
-            kept = np.fromiter(self.slots, dtype=np.int64)
-            wider[:used, self.values.shape[1] :] = block(self._kernel, take(arms, kept), rows)
-        self.values = wider
+REFRESH = 2000
+"""Pulls taken in one by one before everything is made anew, so that rounding cannot add up."""
 
 
 class SparseModel:
     """Mean and variance in ridge-leverage units at every arm, from a dictionary of arms.
 
-    Between calls: ``mean`` and ``variance`` are the formulas above for ``members`` and the pulls taken in since
-    :meth:`rebuild`. Pulls between two dictionaries cost O(A·m + m²) with :meth:`observe`.
+    Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken in.
 
     Parameters
     ----------
@@ -93,151 +61,243 @@ class SparseModel:
         self.diag = diagonal(kernel, arms)
         self.columns = Columns(kernel, arms, self.diag)
         self.members: IntArray = np.zeros(0, dtype=np.int64)
-        self.features: TriangularFeatures | None = None
         self.mean = np.zeros(len(self.diag))
-        self.variance = self.diag / ridge
-        self.embedded: Array = np.zeros((0, len(self.diag)))
-        """b(x) = L⁻¹z(x) for V = L Lᵀ at the last rebuild, (m, A)."""
-        self.inner: Array = np.zeros((0, 0))
-        """(I + Σ b bᵀ)⁻¹ over the pulls since, (m, m): zᵀV⁻¹z = bᵀ·inner·b."""
-        self.residual: Array = self.diag / ridge
-        self._whitener: Array = np.zeros((0, 0))
-        self._solution: Array = np.zeros(0)
-        """b(x)ᵀ·solution is the mean."""
+        self.residual = self.diag / ridge
+        self.signal = np.zeros(len(self.diag))
+        self.solver: Array = np.zeros((0, 0))
+        """V⁻¹, (m, m)."""
+        self.weights: Array = np.zeros(0)
+        """V⁻¹Σ S_i z_i: the mean is weights·z(x)."""
+        self._basis: list[int] = []  # the arms that gave a coordinate, those of the core first
+        self._factor = GrowingCholesky()
+        self._buffer: Array = np.zeros((0, len(self.diag)))
+        self._core = 0  # coordinates of the core
+        self._core_residual, self._core_signal, self._core_solver = self.residual, self.signal, self.solver
+        self._spare: set[int] = set()  # arms of the core that lie in the span of the others
+        self._steps = 0
 
-    def rebuild(self, members: IntArray, pulled: IntArray, counts: Array, sums: Array) -> None:
-        """Take a new dictionary and all pulls so far, in O(A·m²)."""
-        if not np.array_equal(members, self.members) or self.features is None:
-            self._embed(members)
-        Z = self._features_of_arms
-        there = np.take(Z, pulled, axis=1)
-        V = (there * counts) @ there.T
-        V[np.diag_indices_from(V)] += self.ridge
-        self._whitener = inverse_factor(V)
-        self.embedded = _times_triangle(self._whitener, Z.copy())
-        self.inner = np.eye(len(V))
-        self._solution = self._whitener @ (there @ sums)
-        self.mean = self._solution @ self.embedded
-        self.variance = self.residual + np.einsum("ij,ij->j", self.embedded, self.embedded)
+    @property
+    def features(self) -> Array:
+        """z(x) of every arm, (m, A)."""
+        return self._buffer[: len(self._basis)]
+
+    @property
+    def variance(self) -> Array:
+        """σ̃² at every arm, in ridge-leverage units."""
+        return self.residual + self.signal if self.keep_residual else self.signal
+
+    def update(
+        self, members: IntArray, sure: Array, pulled: IntArray, counts: Array, sums: Array, told: IntArray, times: Array
+    ) -> None:
+        """Take a new dictionary, and the pulls told since the last call.
+
+        Parameters
+        ----------
+        members : array of ints
+            The dictionary: numbers of arms.
+        sure : array of bool
+            Which of them were sure to be in it; they make up the core.
+        pulled, counts, sums : arrays of shape (u,)
+            Every arm pulled, how often, and the sum of its rewards less the prior mean.
+        told, times : arrays
+            The arms that are new in ``counts``, and by how much.
+        """
+        core = set(self._basis[: self._core]) | self._spare
+        self._steps += len(told)
+        if core <= set(members.tolist()) and self._steps < REFRESH and core:
+            self._truncate()
+            solved = len(told) <= FEW
+            if solved:
+                for arm, count in zip(told.tolist(), times.tolist(), strict=True):
+                    self._pull(arm, count)
+        else:
+            self._embed(members[sure])
+            self._steps, solved, core = 0, False, set(members[sure].tolist())
+        rest = [arm for arm in members[sure].tolist() if arm not in core]
+        if rest:
+            self._append(rest, pulled, counts, solved)
+        self._keep_core(rest)
+        known = core | set(rest)
+        coins = [arm for arm in members[~sure].tolist() if arm not in known]
+        if coins:
+            self._append(coins, pulled, counts, solved)
+        there = np.take(self.features, pulled, axis=1)
+        if not solved:
+            self._solve(there, counts)
+        self.members = members.copy()
+        self.columns.trim(members)
+        self.weights = self.solver @ (there @ sums)
+        self.mean = self.weights @ self.features
+
+    def _truncate(self) -> None:
+        """Forget the coordinates beyond the core."""
+        self._basis = self._basis[: self._core]
+        self._factor = GrowingCholesky(self._factor.inverse[: self._core, : self._core])
+        self.residual, self.signal, self.solver = self._core_residual, self._core_signal, self._core_solver
+
+    def _keep_core(self, appended: list[int]) -> None:
+        """Let all coordinates so far be the core."""
+        self._spare |= set(appended) - set(self._basis)
+        self._core = len(self._basis)
+        self._core_residual, self._core_signal, self._core_solver = self.residual, self.signal, self.solver
+
+    def _pull(self, arm: int, times: int) -> None:
+        """Let V know of some pulls of one arm."""
+        z = self.features[:, arm]
+        h = self.solver @ z
+        scale = times / (1.0 + times * float(z @ h))
+        overlap = h @ self.features
+        self.signal = np.maximum(self.signal - scale * overlap * overlap, 0.0)
+        self.solver = self.solver - scale * np.multiply.outer(h, h)
 
     def _embed(self, members: IntArray) -> None:
-        features = TriangularFeatures(self.kernel, take(self.arms, members))
-        chosen = members[features.order]
-        triangle = np.ascontiguousarray(features.mixing[features.order].T)
-        self._features_of_arms = _times_triangle(triangle, self.columns.take(chosen))
-        square = np.einsum("ij,ij->j", self._features_of_arms, self._features_of_arms)
+        """Make the features of a core from scratch, in O(A·m²)."""
+        inverse, order = pivoted_inverse_factor(gram(self.kernel, take(self.arms, members)), IN_SPAN)
+        chosen = members[order]
+        self._basis = chosen.tolist()
+        self._spare = set(members.tolist()) - set(self._basis)
+        self._factor = GrowingCholesky(inverse)
+        self._buffer = _times_triangle(inverse, self.columns.take(chosen))
+        square = np.einsum("ij,ij->j", self._buffer, self._buffer)
         self.residual = np.maximum(self.diag - square, 0.0) / self.ridge
-        if not self.keep_residual:
-            self.residual = np.zeros_like(self.residual)
-        self.members, self.features = members.copy(), features
+        self.signal, self.solver = np.zeros(len(self.diag)), np.zeros((len(chosen), len(chosen)))
 
-    def direction(self, arm: int) -> tuple[Array, float]:
-        """Return inner·b for an arm, and bᵀ·inner·b."""
-        b = self.embedded[:, arm]
-        h = self.inner @ b
-        return h, float(b @ h)
+    def _append(self, arms: list[int], pulled: IntArray, counts: Array, solved: bool) -> None:
+        """Add the coordinates of more arms, in O(A·m) each; ``solved``: V⁻¹ and signal follow at once."""
+        m, block_arms = len(self._basis), np.array(arms, dtype=np.int64)
+        left = self.columns.take(block_arms)
+        left -= np.take(self.features, block_arms, axis=1).T @ self.features
+        schur = left[:, block_arms]
+        largest, least = float(schur.diagonal().max()), IN_SPAN * float(self.diag[block_arms].max())
+        if largest <= least:
+            return
+        inverse, order = pivoted_inverse_factor((schur + schur.T) / 2, least / largest)
+        chosen = block_arms[order]
+        new = _times_triangle(inverse, left[order])
+        self._reserve(m + len(new))
+        self._factor = self._factor.append(self.features[:, chosen].T, schur[np.ix_(order, order)])
+        self._buffer[m : m + len(new)] = new
+        self._basis += chosen.tolist()
+        self.residual = np.maximum(self.residual - np.einsum("ij,ij->j", new, new) / self.ridge, 0.0)
+        if solved:
+            self._extend(new, pulled, counts)
 
-    def shrink(self, arm: int, times: int = 1) -> tuple[Array, float]:
-        """Let V know of pulls whose rewards are not known yet; every variance falls. Returns (zᵀV⁻¹z_arm, scale)."""
-        h, here = self.direction(arm)
-        scale = times / (1.0 + times * here)
-        overlap = h @ self.embedded
-        self.variance -= scale * overlap * overlap
-        np.maximum(self.variance, self.residual, out=self.variance)
-        self.inner -= scale * np.multiply.outer(h, h)
-        return overlap, scale
+    def _extend(self, new: Array, pulled: IntArray, counts: Array) -> None:
+        """Extend V⁻¹ and the signal by the last coordinates, the rows of ``new``."""
+        before, there = self._buffer[: len(self._basis) - len(new)], np.take(new, pulled, axis=1)
+        weighted = there * counts
+        across = np.take(before, pulled, axis=1) @ weighted.T
+        solved = self.solver @ across
+        schur = weighted @ there.T - across.T @ solved
+        schur[np.diag_indices_from(schur)] += self.ridge
+        whitener = inverse_factor(schur)
+        fresh = _times_triangle(whitener, new - solved.T @ before)
+        self.signal = self.signal + np.einsum("ij,ij->j", fresh, fresh)
+        rows = np.hstack([-(whitener @ solved.T), whitener])
+        grown = rows.T @ rows
+        grown[: len(solved), : len(solved)] += self.solver
+        self.solver = grown
 
-    def observe(self, arm: int, total: float, times: int = 1) -> None:
-        """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
-        h, _ = self.direction(arm)
-        gap = total / times - float(self.mean[arm])
-        overlap, scale = self.shrink(arm, times)
-        self.mean += (scale * gap) * overlap
-        self._solution = self._solution + (scale * gap) * h
+    def _solve(self, there: Array, counts: Array) -> None:
+        """Make V⁻¹ and the signal from scratch, in O(A·m²); the core's are the leading part."""
+        V = (there * counts) @ there.T
+        V[np.diag_indices_from(V)] += self.ridge
+        whitener = inverse_factor(V)
+        whitened = _times_triangle(whitener, self.features.copy())
+        core, leading = self._core, whitener[: self._core, : self._core]
+        self._core_signal = np.einsum("ij,ij->j", whitened[:core], whitened[:core])
+        self._core_solver = leading.T @ leading
+        self.signal = self._core_signal + np.einsum("ij,ij->j", whitened[core:], whitened[core:])
+        self.solver = whitener.T @ whitener
+
+    def _reserve(self, size: int) -> None:
+        if size > len(self._buffer):
+            grown = np.empty((max(64, size + size // 2), len(self.diag)))
+            grown[: len(self._basis)] = self.features
+            self._buffer = grown
 
     def predict(self, X: Rows) -> tuple[Array, Array]:
         """Return mean and variance (ridge-leverage units) at any rows."""
-        diag = diagonal(self.kernel, X)
-        if self.features is None:
-            return np.zeros(len(diag)), diag / self.ridge
-        mean, variance, _ = self._at(block(self.kernel, X, self.features.atoms) @ self.features.mixing, diag)
-        return mean, variance
+        _, mean, residual, signal = self._at(X)
+        return mean, residual + signal if self.keep_residual else signal
 
-    def _at(self, z: Array, diag: Array) -> tuple[Array, Array, Array]:
-        b = z @ self._whitener.T
-        residual = np.maximum(diag - np.einsum("ij,ij->i", z, z), 0.0) / self.ridge
-        if not self.keep_residual:
-            residual = np.zeros_like(residual)
-        return b @ self._solution, residual + np.einsum("ij,ij->i", b @ self.inner, b), residual
+    def _at(self, X: Rows) -> tuple[Array, Array, Array, Array]:
+        """Return features, mean, residual and signal at any rows."""
+        z = np.zeros((n_rows(X), 0))
+        if self._basis:
+            atoms = take(self.arms, np.array(self._basis, dtype=np.int64))
+            z = self._factor.project(block(self.kernel, X, atoms))
+        residual = np.maximum(diagonal(self.kernel, X) - np.einsum("ij,ij->i", z, z), 0.0) / self.ridge
+        signal = np.maximum(np.einsum("ij,ij->i", z @ self.solver, z), 0.0)
+        return z, z @ self.weights, residual, signal
 
     def add(self, rows: Rows) -> None:
         """Add arms, in O(new·m²)."""
-        new_diag = diagonal(self.kernel, rows)
-        if self.features is None:
-            mean, variance, residual = np.zeros(len(new_diag)), new_diag / self.ridge, new_diag / self.ridge
-            z = np.zeros((len(new_diag), 0))
-        else:
-            z = block(self.kernel, rows, self.features.atoms) @ self.features.mixing
-            mean, variance, residual = self._at(z, new_diag)
-            self._features_of_arms = np.hstack([self._features_of_arms, z.T])
-            self.embedded = np.hstack([self.embedded, self._whitener @ z.T])
+        z, mean, residual, signal = self._at(rows)
+        core = z[:, : self._core]
+        core_residual = diagonal(self.kernel, rows) - np.einsum("ij,ij->i", core, core)
+        core_signal = np.einsum("ij,ij->i", core @ self._core_solver, core)
         self.arms = join(self.arms, rows)
-        self.diag = np.concatenate([self.diag, new_diag])
+        self.diag = np.concatenate([self.diag, diagonal(self.kernel, rows)])
         self.columns.add(self.arms, self.diag, rows)
-        if self.features is None:
-            self.embedded = np.zeros((0, len(self.diag)))
+        self._buffer = np.hstack([self.features, z.T])
         self.mean = np.concatenate([self.mean, mean])
-        self.variance = np.concatenate([self.variance, variance])
         self.residual = np.concatenate([self.residual, residual])
+        self.signal = np.concatenate([self.signal, signal])
+        self._core_residual = np.concatenate([self._core_residual, np.maximum(core_residual, 0.0) / self.ridge])
+        self._core_signal = np.concatenate([self._core_signal, np.maximum(core_signal, 0.0)])
 
-    def log_determinant(self, counts: Array, pulled: IntArray) -> float:
+    def log_determinant(self, pulled: IntArray, counts: Array) -> float:
         """Return logdet(V/λ) + Σ_i log(1 + n_i·residual_i), an upper bound of logdet(I + K_t/λ)."""
-        if self.features is None:
-            return float(np.log1p(counts * self.diag[pulled] / self.ridge).sum())
-        inside = -2.0 * np.log(self._whitener.diagonal()).sum() - len(self._whitener) * np.log(self.ridge)
-        return float(inside - np.linalg.slogdet(self.inner)[1] + np.log1p(counts * self.residual[pulled]).sum())
+        inside = -np.linalg.slogdet(self.solver)[1] - len(self._basis) * np.log(self.ridge) if self._basis else 0.0
+        return float(inside + np.log1p(counts * self.residual[pulled]).sum())
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
-        arrays: dict[str, Any] = {"model_members": self.members, "model_mean": self.mean}
-        arrays |= {"model_variance": self.variance, "model_residual": self.residual}
-        if self.features is not None:
-            arrays |= {
-                "model_slots": np.fromiter(self.columns.slots, dtype=np.int64),
-                "model_columns": self.columns.values[: len(self.columns.slots)],
-                "model_features": self._features_of_arms,
-                "model_embedded": self.embedded,
-                "model_inner": self.inner,
-                "model_whitener": self._whitener,
-                "model_solution": self._solution,
-            }
-        return arrays
+        return {
+            "model_members": self.members,
+            "model_basis": np.array(self._basis, dtype=np.int64),
+            "model_spare": np.array(sorted(self._spare), dtype=np.int64),
+            "model_numbers": np.array([self._core, self._steps], dtype=np.int64),
+            "model_slots": np.fromiter(self.columns.slots, dtype=np.int64),
+            "model_columns": self.columns.values[: len(self.columns.slots)],
+            "model_features": self.features,
+            "model_factor": self._factor.inverse,
+            "model_solver": self.solver,
+            "model_core_solver": self._core_solver,
+            "model_weights": self.weights,
+            "model_mean": self.mean,
+            "model_residual": self.residual,
+            "model_signal": self.signal,
+            "model_core_residual": self._core_residual,
+            "model_core_signal": self._core_signal,
+        }
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        A = n_rows(self.arms)
-        self.members = np.array(arrays["model_members"])
-        self.mean, self.variance = np.array(arrays["model_mean"]), np.array(arrays["model_variance"])
-        self.residual = np.array(arrays["model_residual"])
-        if any(array.shape != (A,) for array in (self.mean, self.variance, self.residual)):
-            raise ValueError("the model's numbers do not fit its arms")
-        if len(self.members) == 0:
-            return
-        self.features = TriangularFeatures(self.kernel, take(self.arms, self.members))
-        m, slots = self.features.rank, np.array(arrays["model_slots"])
-        shapes = {"features": (m, A), "embedded": (m, A), "inner": (m, m), "whitener": (m, m), "solution": (m,)}
-        shapes |= {"columns": (len(slots), A)}
+        given = {name.removeprefix("model_"): np.array(array) for name, array in arrays.items() if "model_" in name}
+        A, m, (core, steps) = n_rows(self.arms), len(given["basis"]), given["numbers"].tolist()
+        shapes = dict.fromkeys(("mean", "residual", "signal", "core_residual", "core_signal"), (A,))
+        shapes |= {"features": (m, A), "factor": (m, m), "solver": (m, m), "weights": (m,)}
+        shapes |= {"core_solver": (core, core), "columns": (len(given["slots"]), A)}
         for name, shape in shapes.items():
-            if arrays[f"model_{name}"].shape != shape or not np.isfinite(arrays[f"model_{name}"]).all():
+            if given[name].shape != shape or not np.isfinite(given[name]).all():
                 raise ValueError(f"the model's {name} does not fit")
-        self._features_of_arms = np.array(arrays["model_features"])
-        self.embedded, self.inner = np.array(arrays["model_embedded"]), np.array(arrays["model_inner"])
-        self._whitener, self._solution = np.array(arrays["model_whitener"]), np.array(arrays["model_solution"])
-        self.columns.values = np.array(arrays["model_columns"])
-        self.columns.slots = {int(arm): slot for slot, arm in enumerate(slots)}
+        named = np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")])
+        if named.size and not 0 <= named.min() <= named.max() < A:
+            raise ValueError("the model's arms do not fit")
+        self.members, self._basis, self._spare = given["members"], given["basis"].tolist(), set(given["spare"].tolist())
+        self._core, self._steps = core, steps
+        self.columns.values = given["columns"]
+        self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
+        self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
+        self.solver, self._core_solver, self.weights = given["solver"], given["core_solver"], given["weights"]
+        self.mean, self.residual, self.signal = given["mean"], given["residual"], given["signal"]
+        self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
 
 
 def _times_triangle(lower: Array, values: Array) -> Array:
     """Return lower·values for a lower triangular matrix, in the memory of ``values`` (m, A), at half a product's cost."""
-    dtrmm(1.0, lower.T, values.T, side=1, lower=0, trans_a=0, overwrite_b=1)
+    if values.size:
+        dtrmm(1.0, lower.T, values.T, side=1, lower=0, trans_a=0, overwrite_b=1)
     return values

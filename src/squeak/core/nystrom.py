@@ -138,5 +138,3 @@ class TriangularFeatures(_Features):
             inverse, order = pivoted_inverse_factor(A, RANK_TOLERANCE)
         self.mixing = np.zeros((n_rows(atoms), len(order)))
         self.mixing[order] = root[order, None] * inverse.T
-        self.order = order
-        """The atoms that count, in the order of the columns: ``mixing[order]`` is upper triangular."""

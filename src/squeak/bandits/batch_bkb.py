@@ -235,7 +235,10 @@ class BatchBKB(SparseBandit):
         }
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {**self._model.to_arrays(), "untold": self._untold}, {"stale": self._stale, "n_batches": self.n_batches_}
+        return {**self._model.to_arrays(), "untold": self._untold}, {
+            "stale": self._stale,
+            "n_batches": self.n_batches_,
+        }
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         super()._restore_model(arrays, content)

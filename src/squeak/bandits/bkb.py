@@ -194,5 +194,7 @@ def bkb_oversampling(eps: float, delta: float, n_steps: int) -> float:
     697
     """
     if not (0 < eps < 1 and 0 < delta < 1 and n_steps >= 1):
-        raise ValueError(f"eps and delta lie between 0 and 1, n_steps from 1 on; they are {eps}, {delta}, {n_steps}")
+        raise ValueError(
+            f"eps and delta lie between 0 and 1, n_steps from 1 on; they are {eps}, {delta}, {n_steps}"
+        )
     return 6.0 * (1.0 + eps) / (1.0 - eps) * math.log(4.0 * n_steps / delta) / eps**2

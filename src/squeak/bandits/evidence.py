@@ -216,7 +216,9 @@ def fit_hyperparameters(
             value = -data.best(*parts(theta), amplitude, centre)[0]
         except (NotPositiveDefiniteError, FloatingPointError):
             return 1e25
-        value += 0.5 * float(((theta[:-1] - knobs.start) ** 2).sum()) / 9.0  # a wide prior: keeps idle widths at home
+        value += (
+            0.5 * float(((theta[:-1] - knobs.start) ** 2).sum()) / 9.0
+        )  # a wide prior: keeps idle widths at home
         return value if np.isfinite(value) else 1e25
 
     start = np.append(knobs.start, math.log(max(noise**2 / size, least * 2)))

@@ -87,7 +87,14 @@ class SparseModel:
         return self.residual + self.signal if self.keep_residual else self.signal
 
     def update(
-        self, members: IntArray, sure: Array, pulled: IntArray, counts: Array, sums: Array, told: IntArray, times: Array
+        self,
+        members: IntArray,
+        sure: Array,
+        pulled: IntArray,
+        counts: Array,
+        sums: Array,
+        told: IntArray,
+        times: Array,
     ) -> None:
         """Take a new dictionary, and the pulls told since the last call.
 
@@ -102,6 +109,7 @@ class SparseModel:
         told, times : arrays
             The arms that are new in ``counts``, and by how much.
         """
+        sure = sure if sure.any() else np.ones(len(members), dtype=bool)
         core = set(self._basis[: self._core]) | self._spare
         self._steps += len(told)
         if core <= set(members.tolist()) and self._steps < REFRESH and core:
@@ -286,7 +294,11 @@ class SparseModel:
         named = np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")])
         if named.size and not 0 <= named.min() <= named.max() < A:
             raise ValueError("the model's arms do not fit")
-        self.members, self._basis, self._spare = given["members"], given["basis"].tolist(), set(given["spare"].tolist())
+        self.members, self._basis, self._spare = (
+            given["members"],
+            given["basis"].tolist(),
+            set(given["spare"].tolist()),
+        )
         self._core, self._steps = core, steps
         self.columns.values = given["columns"]
         self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}

@@ -80,9 +80,7 @@ class LogDet(Width):
 
     def __call__(self, seen: Evidence) -> float:
         """Return β."""
-        return math.sqrt(seen.ridge) * seen.norm + seen.noise * math.sqrt(
-            seen.log_sum - 2.0 * math.log(seen.delta)
-        )
+        return math.sqrt(seen.ridge) * seen.norm + seen.noise * math.sqrt(seen.log_sum - 2.0 * math.log(seen.delta))
 
 
 @dataclass(frozen=True)

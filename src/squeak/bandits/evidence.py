@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 from squeak.bandits.checks import check_count
 from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
@@ -164,6 +165,7 @@ def fit_hyperparameters(
     separate: bool = False,
     least_noise: float = 1e-4,
     iterations: int = 50,
+    prior: Any = None,
 ) -> Hyperparameters:
     """Return kernel, noise and prior mean that maximise the marginal likelihood, started from those given.
 
@@ -182,6 +184,8 @@ def fit_hyperparameters(
         The noise is no less than this part of the kernel's standard deviation.
     iterations : int
         Of L-BFGS.
+    prior : kernel, optional
+        Widths are expected within a factor e³ or so of this kernel's; of those of ``kernel`` when left out.
 
     References
     ----------
@@ -203,6 +207,7 @@ def fit_hyperparameters(
         landmarks = np.unique(np.linspace(0, n_rows(rows) - 1, LANDMARKS).astype(np.int64))
     data = _Likelihood(rows, counts, sums, square_sum, landmarks)
     knobs = _Knobs(kernel, rows.shape[1] if separate else None)
+    home, spread = (knobs.start, 9.0) if prior is None else (knobs.distance(prior), 1.0)
     size = float(np.mean(diagonal(kernel, rows)))
     least = least_noise**2
     amplitude = None if fit_amplitude else 1.0
@@ -216,9 +221,7 @@ def fit_hyperparameters(
             value = -data.best(*parts(theta), amplitude, centre)[0]
         except (NotPositiveDefiniteError, FloatingPointError):
             return 1e25
-        value += (
-            0.5 * float(((theta[:-1] - knobs.start) ** 2).sum()) / 9.0
-        )  # a wide prior: keeps idle widths at home
+        value += 0.5 * float(((theta[:-1] - home) ** 2).sum()) / spread  # keeps idle widths at home
         return value if np.isfinite(value) else 1e25
 
     start = np.append(knobs.start, math.log(max(noise**2 / size, least * 2)))
@@ -229,7 +232,10 @@ def fit_hyperparameters(
     turned, ratio = parts(theta)
     value, factor, centre_found = data.best(turned, ratio, amplitude, centre)
     if fit_amplitude:
+        turned = clone(turned, safe=False)
         turned = Scaled(turned.kernel, turned.factor * factor) if isinstance(turned, Scaled) else turned * factor
+    else:
+        turned = clone(turned, safe=False)
     return Hyperparameters(turned, math.sqrt(ratio * factor), centre_found, value)
 
 
@@ -239,26 +245,35 @@ class _Knobs:
     def __init__(self, kernel: Any, columns: int | None) -> None:
         self.kernel, self.columns = kernel, columns
         if isinstance(kernel, Kernel):
-            params = kernel.get_params()
-            self.names = [name for name in params if name.split("__")[-1] == "length_scale"]
-            count = 0 if not self.names else (columns or 1)
+            self._scratch = clone(kernel, safe=False)
+            self._owners = [(owner, owner.length_scale) for owner in _with_widths(self._scratch)]
+            count = 0 if not self._owners else (columns or 1)
             self.start = np.zeros(count)
             self.bounds = [(-5.0, 5.0)] * count
         else:
-            self.names = []
             self.start = np.array(kernel.theta, dtype=np.float64)
             self.bounds = [tuple(pair) for pair in np.atleast_2d(kernel.bounds)] if len(self.start) else []
 
+    def distance(self, other: Any) -> Array:
+        """Return the theta at which this kernel's widths are those of another of the same form."""
+        theirs = _with_widths(other)[0].length_scale
+        ratio = np.log(np.asarray(theirs, dtype=np.float64) / np.asarray(self._owners[0][1], dtype=np.float64))
+        return np.broadcast_to(ratio, self.start.shape) if self.columns else np.atleast_1d(ratio.mean())
+
     def turned(self, theta: Array) -> Any:
-        """Return the kernel with its numbers at ``theta``."""
+        """Return the kernel with its numbers at ``theta``; the same object each time, for squeak's own."""
         if not isinstance(self.kernel, Kernel):
             return self.kernel.clone_with_theta(theta)
-        if not self.names:
-            return self.kernel
-        from sklearn.base import clone
+        factor = np.exp(theta) if self.columns or not len(theta) else float(np.exp(theta[0]))
+        for owner, value in self._owners:
+            owner.length_scale = value * factor
+        return self._scratch
 
-        kernel = clone(self.kernel, safe=False)
-        factor = np.exp(theta) if self.columns else float(np.exp(theta[0]))
-        known = kernel.get_params()
-        kernel.set_params(**{name: known[name] * factor for name in self.names})
-        return kernel
+
+def _with_widths(kernel: Any) -> list[Any]:
+    """Return the kernels inside a kernel that have a length scale."""
+    if not isinstance(kernel, Kernel):
+        return []
+    inside = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
+    own = [kernel] if hasattr(kernel, "length_scale") else []
+    return own + [found for value in inside for found in _with_widths(value)]

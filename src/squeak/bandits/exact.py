@@ -21,6 +21,9 @@ from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, n_rows, take
 from squeak.core.types import Array, IntArray, Rows
 
+DRIFT = 1e-3
+"""Two ways to the variance of a pulled arm may differ by this part of λ; else everything is made anew."""
+
 
 class ExactModel:
     """Mean and variance (of f, not over λ) at every arm.
@@ -92,10 +95,17 @@ class ExactModel:
     def observe(self, arm: int, total: float, times: int = 1) -> None:
         """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
         slot = int(self._slots[arm])
-        if slot < 0:
-            covariance, column, solved = self._covariance_of_new(arm)
-        else:
-            covariance = self.covariance(arm)
+        column = solved = np.zeros(0)
+        for attempt in (0, 1):
+            if slot < 0:
+                covariance, column, solved = self._covariance_of_new(arm)
+            else:
+                covariance = self.covariance(arm)
+            drift = abs(float(covariance[arm]) - float(self.variance[arm]))
+            if drift <= DRIFT * self.ridge or attempt or self.size == 0:
+                break
+            self.rebuild(self.pulled, self.counts, self.sums)  # a ridge so small that rounding shows: start clean
+            slot = int(self._slots[arm])
         here = max(float(covariance[arm]), 0.0)
         ridge = self.ridge / times
         step = (total / times - self.mean[arm]) / (ridge + here)

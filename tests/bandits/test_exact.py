@@ -127,7 +127,10 @@ def test_on_abalone_the_posterior_after_300_steps_is_dense():
 
 
 def test_intervals_cover_f_for_all_arms_and_steps():
-    """200 runs at δ = 0.1: more than 20 + 4.2·√18 = 38 bad runs has probability below 1e-4; a tenth of the width is caught."""
+    """200 runs at δ = 0.1: more than 20 + 4.2·√18 = 38 bad runs has probability below 1e-4.
+
+    A tenth of the width is caught.
+    """
 
     def bad_runs(factor):
         bad = 0

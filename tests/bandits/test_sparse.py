@@ -59,7 +59,10 @@ def test_the_sum_is_the_difference_that_the_thesis_prints(arms, rng):
 
 
 def test_updates_from_step_to_step_are_a_build_from_scratch(arms, rng):
-    """The dictionary grows, shrinks and flickers; the core is kept or made anew; every state equals the dense one."""
+    """The dictionary grows, shrinks and flickers.
+
+    The core is kept or made anew; every state equals the dense one.
+    """
     K, ridge = RBF(0.25)(arms), 0.05
     model = SparseModel(RBF(0.25), arms, ridge)
     pulls, rewards = [int(i) for i in rng.integers(0, 30, 5)], rng.standard_normal(5).tolist()
@@ -153,13 +156,16 @@ def test_the_running_log_determinant_bounds_that_of_the_exact_posterior(rng):
 
 
 def test_inclusion_probabilities_are_oversampling_times_counts_times_variance():
-    """4,000 draws of 20 arms; each frequency within 5 standard errors (family-wise false alarm below 1e-4); a factor ½ is caught."""
+    """4,000 draws of 20 arms, each frequency within 5 standard errors: a false alarm below 1e-4.
+
+    A factor ½ is caught.
+    """
     rng = np.random.default_rng(0)
     arms = rng.random((20, 1))
     bandit = BKB(arms, RBF(0.5), noise=0.5, oversampling=1.0, random_state=0)
     bandit.tell(np.repeat(np.arange(20), 3), np.zeros(60))
     bandit.tell([0], [0.0])
-    pulled, counts, sums = np.arange(20), bandit.counts_.astype(float), np.zeros(20)
+    pulled, counts = np.arange(20), bandit.counts_.astype(float)
     frozen = bandit._model.variance.copy()
     hits = np.zeros(20)
     for _ in range(4000):

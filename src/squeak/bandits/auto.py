@@ -18,8 +18,8 @@ from squeak.core.types import Array, IntArray, Rows
 class AutoUCB(BatchBKB):
     """GP-UCB that stays cheap: exact on counts up to ``crossover`` distinct arms, then :class:`BatchBKB`.
 
-    The exact algorithm costs O(A·u) a step and is the faster one while u, the number of distinct arms pulled, is small. The move keeps
-    all rewards; the first dictionary is drawn from the exact variances.
+    The exact algorithm costs O(A·u) a step and is the faster one while u, the number of distinct arms pulled, is
+    small. The move keeps all rewards; the first dictionary is drawn from the exact variances.
 
     Parameters
     ----------

@@ -173,7 +173,8 @@ class Bandit:
     def ask(self) -> Any:
         """Return the number of the arm to pull next.
 
-        It may be asked again before the reward is told: pulls that are pending count as pulls whose reward is the mean.
+        It may be asked again before the reward is told: pulls that are pending count as pulls whose reward is the
+        mean.
         """
         return self._asked(1)[0]
 
@@ -206,11 +207,12 @@ class Bandit:
         """
         arms = check_indices(indices, self.n_arms)
         values = check_rewards(rewards, arms)
-        squares = float(((values - self.prior_mean_) ** 2).sum())
+        with np.errstate(over="ignore"):
+            squares = float(((values - self.prior_mean_) ** 2).sum())
         if not np.isfinite(squares):
             raise ValueError(f"the rewards are too large for float64: up to {np.abs(values).max():.3g}; scale them")
         distinct, inverse, times = np.unique(arms, return_inverse=True, return_counts=True)
-        totals = np.bincount(inverse, weights=values - self.prior_mean_)
+        totals = np.bincount(inverse, weights=values - self.prior_mean_).astype(np.float64)
         before = self.n_told_
         np.add.at(self.counts_, arms, 1)
         np.add.at(self.sums_, arms, values)
@@ -357,7 +359,8 @@ class Bandit:
     @classmethod
     def from_parts(cls: type[B], arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> B:
         """Return the bandit that :meth:`to_parts` took apart, as it stood."""
-        return bandit_from_parts(cls, arrays, content, kernel)
+        made: B = bandit_from_parts(cls, arrays, content, kernel)
+        return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""

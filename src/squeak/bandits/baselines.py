@@ -80,7 +80,9 @@ class _Improvement(ExactBandit):
 
 @register
 class ExpectedImprovement(_Improvement):
-    """GP-EI: the largest E max(f(x) − f⁺, 0) = s·(z·Φ(z) + φ(z)), z = (μ − f⁺)/s, f⁺ the best mean of an arm pulled.
+    """GP-EI: the largest expected improvement over the best mean of an arm pulled.
+
+    E max(f(x) − f⁺, 0) = s·(z·Φ(z) + φ(z)) with z = (μ − f⁺)/s.
 
     Parameters
     ----------
@@ -99,7 +101,8 @@ class ExpectedImprovement(_Improvement):
     >>> from squeak.bandits import ExpectedImprovement
     >>> from squeak.kernels import RBF
     >>> arms = np.linspace(0, 1, 50).reshape(-1, 1)
-    >>> bandit = ExpectedImprovement(arms, RBF(0.3), noise=0.01, random_state=0).run(lambda i: float(arms[i, 0]), 12)
+    >>> bandit = ExpectedImprovement(arms, RBF(0.3), noise=0.01, random_state=0)
+    >>> bandit = bandit.run(lambda i: float(arms[i, 0]), 12)
     >>> bandit.best_.index
     49
     """

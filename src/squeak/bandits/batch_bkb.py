@@ -11,14 +11,15 @@ from squeak.bandits.checks import check_count
 from squeak.bandits.sparse import SparseModel
 from squeak.core.rows import n_rows
 from squeak.core.storage import register
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 
 class Batch:
     """One batch in the making: mean and width are frozen, variances fall with each arm chosen.
 
-    Only V learns of the arms chosen, so that variances never rise while it lasts: an upper bound that is out of date is still an
-    upper bound. After each choice the bounds of those arms alone are made anew that might be the highest.
+    Only V learns of the arms chosen, so that variances never rise while it lasts: an upper bound that is out of
+    date is still an upper bound. After each choice the bounds of those arms alone are made anew that might be the
+    highest.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class Batch:
     active : array of bool
     """
 
-    def __init__(self, model: SparseModel, width: float, active: Array) -> None:
+    def __init__(self, model: SparseModel, width: float, active: BoolArray) -> None:
         self._model, self._width = model, width
         self._at_feedback = model.variance
         self._least = model.residual if model.keep_residual else np.zeros(len(model.residual))
@@ -81,7 +82,10 @@ class Batch:
         return before
 
     def largest_ratio(self, arms: list[int]) -> float:
-        """Return max_x of 1 + Σ_s k̃(x, x_s)²/σ̃²(x), all at the last feedback: a tighter bound on what variances lost."""
+        """Return max_x of 1 + Σ_s k̃(x, x_s)²/σ̃²(x), all at the last feedback.
+
+        A tighter bound on what variances lost.
+        """
         at = np.take(self._model.features, np.array(arms), axis=1)
         overlap = (at.T @ self._model.solver) @ self._model.features
         lost = np.einsum("ij,ij->j", overlap, overlap)
@@ -94,10 +98,10 @@ class Batch:
 class BatchBKB(SparseBandit):
     """BKB in batches: ``ask`` returns an array of arms that can be pulled at the same time.
 
-    Within a batch dictionary, mean and width are those of the last feedback; each arm chosen lowers the variances. A
-    batch ends when 1 + Σ_s σ̃²(x_s) over its arms, with variances from before the batch, exceeds ``batch_factor``: no
-    variance has then fallen by more than that factor, which is what the regret bound needs. Batches grow as
-    variances fall, and the cost of a new dictionary is shared by all arms of a batch.
+    Within a batch dictionary, mean and width are those of the last feedback; each arm chosen lowers the variances.
+    A batch ends when 1 + Σ_s σ̃²(x_s) over its arms, with variances from before the batch, exceeds
+    ``batch_factor``: no variance has then fallen by more than that factor, which is what the regret bound needs.
+    Batches grow as variances fall, and the cost of a new dictionary is shared by all arms of a batch.
 
     Parameters
     ----------

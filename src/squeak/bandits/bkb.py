@@ -9,10 +9,11 @@ import numpy as np
 
 from squeak.bandits.base import Bandit
 from squeak.bandits.checks import check_positive
+from squeak.bandits.evidence import LANDMARKS
 from squeak.bandits.sparse import SparseModel
 from squeak.core.storage import register
 from squeak.core.thinning import keep_probability
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 MANY = 500
 """Above so many arms told at once the log-determinant is bounded by a sum."""
@@ -43,15 +44,15 @@ class SparseBandit(Bandit):
         return np.sort(self._generator().choice(pulled, MANY, replace=False))
 
     def _resample(self, told: IntArray, times: IntArray) -> None:
-        """Draw the dictionary from scratch, from the variances so far and the new counts, and make the posterior."""
+        """Draw the dictionary from scratch, by the variances so far and the new counts; make the posterior."""
         pulled = np.flatnonzero(self.counts_)
         chance = keep_probability(self.counts_[pulled] * self._model.variance[pulled], self.oversampling, 1)
         stays = self._generator().random(len(pulled)) < chance
         if not stays.any():
             stays[np.argmax(chance)] = True
-        self._update(pulled[stays], chance[stays] >= 1.0, told, times)
+        self._update(pulled[stays], np.asarray(chance[stays] >= 1.0), told, times)
 
-    def _update(self, members: IntArray, sure: Array, told: IntArray, times: IntArray) -> None:
+    def _update(self, members: IntArray, sure: BoolArray, told: IntArray, times: IntArray) -> None:
         pulled = np.flatnonzero(self.counts_)
         counts = self.counts_[pulled].astype(np.float64)
         self._model.update(members, sure, pulled, counts, self._centred(pulled), told, times.astype(np.float64))
@@ -83,9 +84,11 @@ class SparseBandit(Bandit):
         return self._model.members.copy()
 
     def _landmarks(self, pulled: IntArray) -> IntArray | None:
-        if len(self._model.members) == 0 or len(pulled) <= len(self._model.members):
+        if len(pulled) <= LANDMARKS:
             return None
-        return np.searchsorted(pulled, self._model.members)
+        # a dictionary drawn for a kernel that is too wide would hide the need for a narrower one: fill it up
+        even = np.linspace(0, len(pulled) - 1, LANDMARKS).astype(np.int64)
+        return np.unique(np.concatenate([np.searchsorted(pulled, self._model.members), even]))
 
     def _grow(self, rows: Rows) -> None:
         self._model.add(rows)
@@ -115,8 +118,9 @@ class BKB(SparseBandit):
     """Budgeted kernel bandit: GP-UCB whose posterior lives on a dictionary of the arms pulled.
 
     After every reward the dictionary is drawn anew: arm i, pulled n_i times, stays with probability
-    min(1, oversampling·n_i·σ̃_i²). Its size follows the effective dimension and not the number of steps. The variance is
-    DTC's, a sum of two terms that are never negative, so that no arm's interval collapses for want of atoms near it.
+    min(1, oversampling·n_i·σ̃_i²). Its size follows the effective dimension and not the number of steps. The
+    variance is DTC's, a sum of two terms that are never negative, so that no arm's interval collapses for want of
+    atoms near it.
     A step costs O(A·m²).
 
     Parameters
@@ -124,7 +128,8 @@ class BKB(SparseBandit):
     arms : rows
     kernel : kernel
     oversampling : float
-        q̄. 3 to 5 gives the regret of the exact algorithm; 1 does not. See :func:`bkb_oversampling` for the theorem's.
+        q̄. 3 to 5 gives the regret of the exact algorithm; 1 does not. See :func:`bkb_oversampling` for the
+        theorem's.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
@@ -140,7 +145,8 @@ class BKB(SparseBandit):
     >>> arms = np.random.default_rng(1).random((500, 2))
     >>> f = np.exp(-8 * ((arms - 0.6) ** 2).sum(axis=1))
     >>> rng = np.random.default_rng(0)
-    >>> bandit = BKB(arms, RBF(0.25), noise=0.1, random_state=0).run(lambda i: f[i] + 0.1 * rng.standard_normal(), 80)
+    >>> bandit = BKB(arms, RBF(0.25), noise=0.1, random_state=0)
+    >>> bandit = bandit.run(lambda i: f[i] + 0.1 * rng.standard_normal(), 80)
     >>> bool(f.max() - f[bandit.best_.index] < 0.1), len(bandit.dictionary_) < 80
     (True, True)
     """
@@ -174,8 +180,8 @@ class BKB(SparseBandit):
 def bkb_oversampling(eps: float, delta: float, n_steps: int) -> float:
     """Return the oversampling of BKB's theorem: 6·a·log(4T/δ)/ε², a = (1 + ε)/(1 − ε).
 
-    With it, σ²/a ≤ σ̃² ≤ a·σ² at every arm and step with probability 1 − delta. For a few hundred steps it keeps every arm
-    pulled.
+    With it, σ²/a ≤ σ̃² ≤ a·σ² at every arm and step with probability 1 − delta. For a few hundred steps it keeps
+    every arm pulled.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The posterior over a box: exact on the points told while they are few, then on a dictionary of them.
 
 On the dictionary a new point costs O(m²) and a prediction O(m²), whatever the number of points told: only V and
-Σ y z are kept. Now and then, when the variances of the points told since add up to the batch factor, the dictionary is drawn
-anew from all points, in O(t·m²).
+Σ y z are kept. Now and then, when the variances of the points told since add up to the batch factor, the
+dictionary is drawn anew from all points, in O(t·m²).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ TILE = 1024
 class BoxDictionary:
     """DTC posterior of points told, on some of them; predictions anywhere.
 
-    Between calls: ``solver`` is V⁻¹ and ``weights`` V⁻¹Σ y z for all points taken in; formulas in :mod:`squeak.bandits.sparse`.
+    Between calls: ``solver`` is V⁻¹ and ``weights`` V⁻¹Σ y z for all points taken in; formulas in
+    :mod:`squeak.bandits.sparse`.
     """
 
     def __init__(self, kernel: Any, ridge: float, X: Array, y: Array, members: IntArray) -> None:
@@ -65,7 +66,8 @@ class BoxDictionary:
 class BoxModel:
     """Points and values told so far, and their posterior; exact up to ``crossover`` points.
 
-    Between calls: the posterior is that of all points told, with values centred and scaled as at the last :meth:`refit`.
+    Between calls: the posterior is that of all points told, with values centred and scaled as at the last
+    :meth:`refit`.
     """
 
     def __init__(self, crossover: int, max_atoms: int, oversampling: float, batch_factor: float) -> None:
@@ -85,7 +87,9 @@ class BoxModel:
             distinct, first, inverse = _distinct(X)
             self.exact, self.dictionary = ExactModel(kernel, X[first], noise**2), None
             counts = np.bincount(inverse).astype(np.float64)
-            self.exact.rebuild(np.arange(len(distinct)), counts, np.bincount(inverse, weights=values))
+            self.exact.rebuild(
+                np.arange(len(distinct)), counts, np.bincount(inverse, weights=values).astype(np.float64)
+            )
         else:
             self.exact = self.dictionary = None  # their variances belong to another kernel
             self.draw(X, y, rng)
@@ -116,7 +120,8 @@ class BoxModel:
             if len(same) == 0:
                 model.add(X[-1:])
             model.observe(int(same[0]) if len(same) else len(model.diag) - 1, value)
-            model.rebuild(model.pulled, model.counts, model.sums)  # points crowd at an optimum: no rounding may add up
+            # points crowd at an optimum: no rounding may add up
+            model.rebuild(model.pulled, model.counts, model.sums)
         elif self.dictionary is None:
             self.draw(X, y, rng)
         else:

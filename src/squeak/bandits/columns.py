@@ -12,7 +12,7 @@ from squeak.core.types import Array, IntArray, Rows
 
 
 class Columns:
-    """Kernel columns k(x_i, arms) of the arms that were in a dictionary lately, shape (kept, A); computed once each.
+    """Kernel columns k(x_i, arms) of the arms that were in a dictionary lately, shape (kept, A).
 
     Arms that have left the dictionary are dropped when more than twice the columns in use are kept.
     """
@@ -37,7 +37,7 @@ class Columns:
         return self.values[[self.slots[int(arm)] for arm in members]]
 
     def trim(self, members: IntArray) -> None:
-        """Drop the columns of arms that are not in the dictionary if there are more of them than of those that are."""
+        """Drop the columns of arms outside the dictionary if there are more of them than of those inside."""
         if len(self.slots) <= max(2 * len(members), 64):
             return
         wanted = set(members.tolist())

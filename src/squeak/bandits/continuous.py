@@ -34,14 +34,16 @@ class BoxUCB:
     """Choose the next point of a box by a Gaussian process; ask and tell, values are maximised.
 
     Each step looks at Sobol points over the box, moved by a random shift, and at points around the best so far, and
-    refines the most promising. Values are centred and scaled, widths and noise fitted by marginal likelihood whenever
-    the number of points has grown by a sixth. Up to ``crossover`` points the posterior is exact; then it lives on a dictionary of
+    refines the most promising. Values are centred and scaled, widths and noise fitted by marginal likelihood
+    whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is exact; then it
+    lives on a dictionary of
     at most ``max_atoms`` of them, and a step costs the same however many came before.
 
     Parameters
     ----------
     bounds : sequence
-        For each side a pair (low, high), a list of values, or :class:`Real`, :class:`Integer`, :class:`Categorical`.
+        For each side a pair (low, high), a list of values, or :class:`Real`, :class:`Integer`,
+        :class:`Categorical`.
     kernel : kernel, optional
         On the unit cube; Matern(nu=2.5), its width a number for each side, when left out.
     beta : "ei" or float
@@ -56,8 +58,8 @@ class BoxUCB:
 
     Notes
     -----
-    The kernel is fitted to the data and candidates are a sample of the box, so the regret bound for a fixed kernel and finite arms
-    holds for what was looked at and for a well fitted kernel only.
+    The kernel is fitted to the data and candidates are a sample of the box, so the regret bound for a fixed kernel
+    and finite arms holds for what was looked at and for a well fitted kernel only.
 
     Examples
     --------
@@ -185,12 +187,16 @@ class BoxUCB:
             least_noise=3e-4,
             iterations=10,
             prior=self.kernel if ours else None,
+            restart=False,
         )
         self._model.refit(X, values, found.kernel, found.noise, found.mean, 1.0, rng)
         self._fitted_at = len(X)
 
     def _warped(self, y: Array) -> Array:
-        """Return the values in units of the better half's spread, the worse half squeezed: how bad hardly matters."""
+        """Return the values in units of the better half's spread, the worse half squeezed.
+
+        How bad hardly matters.
+        """
         scaled = (y - self._median) / self._spread
         return np.where(scaled >= 0, scaled, -np.log1p(np.maximum(-scaled, 0.0)))
 
@@ -227,7 +233,7 @@ class BoxUCB:
             rows = np.where(better[:, None], tries.reshape(len(rows), 24, width)[np.arange(len(rows)), pick], rows)
             scores = np.maximum(scores, found[np.arange(len(rows)), pick])
             reach *= 0.5
-        return rows[int(np.argmax(scores))]
+        return np.asarray(rows[int(np.argmax(scores))])
 
     @property
     def best_(self) -> tuple[Any, float]:
@@ -292,7 +298,9 @@ def minimize(
     box = BoxUCB(bounds, **params)
     check_count(n_steps, "n_steps")
     seen: list[Any] = []
-    for point, value in zip(points if points is not None else [], values if values is not None else [], strict=True):
+    for point, value in zip(
+        points if points is not None else [], values if values is not None else [], strict=True
+    ):
         box.tell(point, -value)
         seen.append(point)
     from tqdm.auto import tqdm

@@ -4,8 +4,8 @@ For t rewards with within-arm squares W = Σ y² − Σ_i n_i ȳ_i² and M = K_u
 
     −2·log p = t·log 2π + Σ_i [(n_i − 1)·log λ + log n_i] + logdet M + W/λ + (ȳ − m)ᵀM⁻¹(ȳ − m).
 
-On landmarks K is replaced by its Nyström approximation Q and Σ_i n_i(k_ii − q_ii)/λ is added: a lower bound of log p, equal to
-it when the landmarks are all the arms pulled.
+On landmarks K is replaced by its Nyström approximation Q and Σ_i n_i(k_ii − q_ii)/λ is added: a lower bound of log
+p, equal to it when the landmarks are all the arms pulled.
 """
 
 from __future__ import annotations
@@ -166,11 +166,12 @@ def fit_hyperparameters(
     least_noise: float = 1e-4,
     iterations: int = 50,
     prior: Any = None,
+    restart: bool = True,
 ) -> Hyperparameters:
     """Return kernel, noise and prior mean that maximise the marginal likelihood, started from those given.
 
-    Every length scale of a squeak kernel is multiplied by a common factor (or, with ``separate``, each column by its
-    own); scikit-learn's kernels are moved by their ``theta``.
+    Every length scale of a squeak kernel is multiplied by a common factor (or, with ``separate``, each column by
+    its own); scikit-learn's kernels are moved by their ``theta``.
 
     Parameters
     ----------
@@ -186,6 +187,9 @@ def fit_hyperparameters(
         Of L-BFGS.
     prior : kernel, optional
         Widths are expected within a factor e³ or so of this kernel's; of those of ``kernel`` when left out.
+
+    restart : bool
+        Start a second time from smaller widths and little noise, and take the better of both.
 
     References
     ----------
@@ -227,7 +231,11 @@ def fit_hyperparameters(
     start = np.append(knobs.start, math.log(max(noise**2 / size, least * 2)))
     bounds = [*knobs.bounds, (math.log(least), math.log(100.0))]
     options = {"maxiter": iterations, "maxfun": 40 * iterations}
-    found = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options=options)
+    starts = [start]
+    if restart and isinstance(kernel, Kernel):  # a wide kernel with much noise is a trap: look from below as well
+        starts.append(np.append(knobs.start - 2.0, math.log(0.01)))
+    runs = [minimize(loss, at, method="L-BFGS-B", bounds=bounds, options=options) for at in starts]
+    found = min(runs, key=lambda run: float(run.fun))
     theta = found.x if found.fun <= loss(start) else start
     turned, ratio = parts(theta)
     value, factor, centre_found = data.best(turned, ratio, amplitude, centre)

@@ -5,8 +5,9 @@ With u distinct arms pulled n_i times each, λ = noise² and ȳ_i the mean rewar
     μ(x)  = k_u(x)ᵀ (K_u + λ·diag(1/n))⁻¹ ȳ
     s²(x) = k(x, x) − k_u(x)ᵀ (K_u + λ·diag(1/n))⁻¹ k_u(x)
 
-are those of all t pulls. A pull changes one entry of the diagonal or appends a row: the inverse follows in O(u²), and one
-product with the u kept columns k(·, x_i) gives the posterior covariance of the pulled arm with every arm, O(A·u).
+are those of all t pulls. A pull changes one entry of the diagonal or appends a row: the inverse follows in O(u²),
+and one product with the u kept columns k(·, x_i) gives the posterior covariance of the pulled arm with every arm,
+O(A·u).
 """
 
 from __future__ import annotations
@@ -85,12 +86,12 @@ class ExactModel:
         if self.size == 0:
             return column.copy(), column, np.zeros(0)
         solved = self.inverse @ self.columns[:, arm]
-        return column - solved @ self.columns, column, solved
+        return np.asarray(column - solved @ self.columns), column, solved
 
     def _column(self, arm: int) -> Array:
         column = block(self.kernel, take(self.arms, slice(arm, arm + 1)), self.arms)[0]
         column[arm] = self.diag[arm]
-        return column
+        return np.asarray(column)
 
     def observe(self, arm: int, total: float, times: int = 1) -> None:
         """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
@@ -239,4 +240,4 @@ class ExactModel:
 
 def _left(diag: Array, first: Array, second: Array) -> Array:
     """Return diag − Σ_j first_ij·second_ij, never below zero."""
-    return np.maximum(diag - np.einsum("ij,ij->i", first, second), 0.0)
+    return np.asarray(np.maximum(diag - np.einsum("ij,ij->i", first, second), 0.0))

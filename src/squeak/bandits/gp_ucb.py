@@ -104,8 +104,9 @@ class ExactBandit(Bandit):
 class GPUCB(ExactBandit):
     """Exact GP-UCB: pull the arm with the largest μ(x) + β·s(x).
 
-    μ and s are mean and standard deviation of the Gaussian process given all t rewards. With repeats counted, a step
-    costs O(A·u + u²) for A arms of which u were pulled. Regret grows like γ_t·√t with γ_t = ½·logdet(I + K_t/λ).
+    μ and s are mean and standard deviation of the Gaussian process given all t rewards. With repeats counted, a
+    step costs O(A·u + u²) for A arms of which u were pulled. Regret grows like γ_t·√t with γ_t = ½·logdet(I +
+    K_t/λ).
 
     Parameters
     ----------

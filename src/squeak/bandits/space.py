@@ -19,7 +19,7 @@ class Real:
     Examples
     --------
     >>> from squeak.bandits import Real
-    >>> Real(1e-4, 1.0, log=True).decode([0.5])
+    >>> round(Real(1e-4, 1.0, log=True).decode([0.5]), 6)
     0.01
     """
 
@@ -140,7 +140,8 @@ class Space:
     Parameters
     ----------
     bounds : sequence
-        For each side a pair (low, high), a list of values, or a :class:`Real`, :class:`Integer` or :class:`Categorical`.
+        For each side a pair (low, high), a list of values, or a :class:`Real`, :class:`Integer` or
+        :class:`Categorical`.
 
     Examples
     --------

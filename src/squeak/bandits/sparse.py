@@ -1,15 +1,19 @@
 """The posterior on a dictionary of arms (DTC) at every arm: what BKB and its batched form compute with.
 
-With z(x) the plain Nyström features of the dictionary, V = Σ_i n_i z_i z_iᵀ + λI and S_i the sum of arm i's rewards:
+With z(x) the plain Nyström features of the dictionary, V = Σ_i n_i z_i z_iᵀ + λI and S_i the sum of arm i's
+rewards:
 
     μ̃(x) = z(x)ᵀ V⁻¹ Σ_i S_i z_i
     σ̃²(x) = (k(x, x) − ‖z(x)‖²)/λ + z(x)ᵀ V⁻¹ z(x)
 
-The variance is a sum of two terms that are never negative: what the dictionary cannot see (the residual), and what the pulls
-have not told (the signal). Without the first it is the SoR posterior, whose variance starves far from the dictionary.
+The variance is a sum of two terms that are never negative: what the dictionary cannot see (the residual), and what
+the pulls have not told (the signal). Without the first it is the SoR posterior, whose variance starves far from the
+dictionary.
 
-Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they are from step to step,
-and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull changes V by a matrix of rank one, O(A·m)
+Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they
+are from step to step,
+and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull changes V by a matrix of
+rank one, O(A·m)
 again. Only when an arm of the core leaves is everything made anew, O(A·m²).
 """
 
@@ -24,7 +28,7 @@ from squeak.bandits.columns import Columns
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import join, n_rows, take
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 IN_SPAN = 1e-10
 """An arm whose residual is below this part of k(x, x) adds no coordinate: it lies in the span of the others."""
@@ -39,7 +43,8 @@ REFRESH = 2000
 class SparseModel:
     """Mean and variance in ridge-leverage units at every arm, from a dictionary of arms.
 
-    Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken in.
+    Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken
+    in.
 
     Parameters
     ----------
@@ -89,7 +94,7 @@ class SparseModel:
     def update(
         self,
         members: IntArray,
-        sure: Array,
+        sure: BoolArray,
         pulled: IntArray,
         counts: Array,
         sums: Array,
@@ -285,7 +290,9 @@ class SparseModel:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
         given = {name.removeprefix("model_"): np.array(array) for name, array in arrays.items() if "model_" in name}
         A, m, (core, steps) = n_rows(self.arms), len(given["basis"]), given["numbers"].tolist()
-        shapes = dict.fromkeys(("mean", "residual", "signal", "core_residual", "core_signal"), (A,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+            ("mean", "residual", "signal", "core_residual", "core_signal"), (A,)
+        )
         shapes |= {"features": (m, A), "factor": (m, m), "solver": (m, m), "weights": (m,)}
         shapes |= {"core_solver": (core, core), "columns": (len(given["slots"]), A)}
         for name, shape in shapes.items():
@@ -309,7 +316,7 @@ class SparseModel:
 
 
 def _times_triangle(lower: Array, values: Array) -> Array:
-    """Return lower·values for a lower triangular matrix, in the memory of ``values`` (m, A), at half a product's cost."""
+    """Return lower·values for a lower triangular matrix, in the memory of ``values`` (m, A)."""
     if values.size:
         dtrmm(1.0, lower.T, values.T, side=1, lower=0, trans_a=0, overwrite_b=1)
     return values

@@ -12,7 +12,7 @@ from squeak.bandits.sparse import SparseModel
 from squeak.core.kernels import RBF, Laplacian, Matern, Scaled
 from squeak.core.kernels.width import checked_width
 from squeak.core.storage import register
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 
 class SorModel(SparseModel):
@@ -116,7 +116,7 @@ class RandomFeatureModel(SparseModel):
     def update(
         self,
         members: IntArray,
-        sure: Array,
+        sure: BoolArray,
         pulled: IntArray,
         counts: Array,
         sums: Array,

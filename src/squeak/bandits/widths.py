@@ -9,8 +9,8 @@ width for s itself is β/√λ. With F a bound on ‖f‖ in the kernel's space,
     public       β = √λ·F + ξ·√(log(t)·Σ_i n_i·σ̃_i² + log(1/δ))
 
 For the exact posterior Σ_s log(1 + σ²_{s−1}(x_s)) = logdet(I + K_t/λ), and ``logdet`` is the self-normalised bound
-itself: it holds for all arms and all steps with probability 1 − δ. For a dictionary the two ``theory`` forms hold at
-the papers' oversampling, ``logdet`` is the practical one. ``public`` is the form of the authors' code.
+itself: it holds for all arms and all steps with probability 1 − δ. For a dictionary the two ``theory`` forms hold
+at the papers' oversampling, ``logdet`` is the practical one. ``public`` is the form of the authors' code.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LogDet(Width):
     Examples
     --------
     >>> from squeak.bandits.widths import Evidence, LogDet
-    >>> seen = Evidence(ridge=1.0, noise=1.0, norm=1.0, delta=0.1, largest=1.0, pulls=5, log_sum=3.0, variance_sum=2.0)
+    >>> seen = Evidence(ridge=1.0, noise=1.0, norm=1.0, delta=0.1, largest=1.0, pulls=5, log_sum=3, variance_sum=2)
     >>> round(LogDet()(seen), 3)
     3.758
     """

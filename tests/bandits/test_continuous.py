@@ -37,14 +37,23 @@ def test_categories_lie_at_distance_one():
 
 @pytest.mark.parametrize(
     ("bounds", "error"),
-    [([(1.0, 0.0)], ValueError), ([(0.0, np.inf)], ValueError), ([Categorical], TypeError), ([], TypeError), ("ab", TypeError), ([3], TypeError)],
+    [
+        ([(1.0, 0.0)], ValueError),
+        ([(0.0, np.inf)], ValueError),
+        ([Categorical], TypeError),
+        ([], TypeError),
+        ("ab", TypeError),
+        ([3], TypeError),
+    ],
 )
 def test_bad_bounds_are_refused(bounds, error):
     with pytest.raises(error):
         BoxUCB(bounds)
 
 
-@pytest.mark.parametrize("make", [lambda: Real(-1, 1, log=True), lambda: Integer(0.5, 3), lambda: Categorical(["a", "a"])])
+@pytest.mark.parametrize(
+    "make", [lambda: Real(-1, 1, log=True), lambda: Integer(0.5, 3), lambda: Categorical(["a", "a"])]
+)
 def test_bad_sides_are_refused(make):
     with pytest.raises(ValueError):
         make()
@@ -52,7 +61,13 @@ def test_bad_sides_are_refused(make):
 
 def test_bad_values_change_nothing():
     box = BoxUCB([(0.0, 1.0)] * 2, random_state=0)
-    for point, value in (([0.5, 0.5], np.nan), ([0.5, 0.5], "x"), ([0.5], 1.0), ([0.5, 2.0], 1.0), ([0.1, 0.1], 1e200)):
+    for point, value in (
+        ([0.5, 0.5], np.nan),
+        ([0.5, 0.5], "x"),
+        ([0.5], 1.0),
+        ([0.5, 2.0], 1.0),
+        ([0.1, 0.1], 1e200),
+    ):
         with pytest.raises(ValueError):
             box.tell(point, value)
     assert box.n_told_ == 0
@@ -72,7 +87,12 @@ def test_branin_is_minimised_and_random_points_do_worse():
 def test_mixed_sides_are_minimised():
     def f(point):
         x, rate, n, letter = point
-        return (x - 1) ** 2 + (np.log10(rate) + 2) ** 2 + (np.log2(n) - 3) ** 2 / 4 + {"a": 1.0, "b": 0.0, "c": 2.0}[letter]
+        return (
+            (x - 1) ** 2
+            + (np.log10(rate) + 2) ** 2
+            + (np.log2(n) - 3) ** 2 / 4
+            + {"a": 1.0, "b": 0.0, "c": 2.0}[letter]
+        )
 
     found = minimize(f, MIXED, 60, random_state=0)
     assert found.fun < 0.2

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
-from sklearn.gaussian_process.kernels import RBF as TheirRBF
+from sklearn.gaussian_process import kernels as theirs
 
 from squeak.bandits import fit_hyperparameters, log_evidence
 from squeak.bandits.widths import Evidence, make_width, width_from_data, width_to_data
@@ -44,9 +44,13 @@ def test_landmarks_give_titsias_bound_which_is_exact_when_they_are_all(data):
 @pytest.mark.parametrize("landmarks", [None, np.arange(0, 60, 2)])
 def test_a_fit_raises_the_likelihood_and_finds_the_noise(data, landmarks):
     X, _, y, counts, sums = data
-    found = fit_hyperparameters(X, counts, sums, float(y @ y), RBF(3.0), 1.0, landmarks=landmarks, fit_amplitude=True)
+    found = fit_hyperparameters(
+        X, counts, sums, float(y @ y), RBF(3.0), 1.0, landmarks=landmarks, fit_amplitude=True
+    )
     args = (X, counts, sums, float(y @ y))
-    assert found.log_likelihood == pytest.approx(log_evidence(*args, found.kernel, found.noise, found.mean, landmarks))
+    assert found.log_likelihood == pytest.approx(
+        log_evidence(*args, found.kernel, found.noise, found.mean, landmarks)
+    )
     assert found.log_likelihood > log_evidence(*args, RBF(3.0), 1.0, 0.0, landmarks) + 20
     assert 0.15 < found.noise < 0.25
 
@@ -59,17 +63,25 @@ def test_a_width_for_each_column_finds_the_column_that_matters(data):
 
 def test_kernels_of_scikit_learn_are_fitted_by_their_theta(data):
     X, _, y, counts, sums = data
-    found = fit_hyperparameters(X, counts, sums, float(y @ y), TheirRBF(3.0), 1.0)
+    found = fit_hyperparameters(X, counts, sums, float(y @ y), theirs.RBF(3.0), 1.0)
     assert 0.1 < found.kernel.length_scale < 2.0
 
 
 def test_widths_are_their_formulas():
-    seen = Evidence(ridge=0.04, noise=0.2, norm=3.0, delta=0.05, largest=2.0, pulls=50, log_sum=7.0, variance_sum=5.0)
+    seen = Evidence(
+        ridge=0.04, noise=0.2, norm=3.0, delta=0.05, largest=2.0, pulls=50, log_sum=7.0, variance_sum=5.0
+    )
     logdet = 0.2 * 3 + 0.2 * np.sqrt(7 + 2 * np.log(20))
     theory = (1 + np.sqrt(2)) * 0.2 * 3 + 0.2 * np.sqrt(2 * (7 + np.log(20)))
     by_sum = (1 + np.sqrt(2)) * 0.6 + 0.2 * np.sqrt(2 * (3 * (1 + np.log(1 + 2 * 50 / 0.04)) * 5 + np.log(20)))
     public = 0.6 + np.sqrt(0.04 * (5 * np.log(50) + np.log(20)))
-    for name, value in (("logdet", logdet), ("theory", theory), ("theory-sum", by_sum), ("public", public), (2.5, 0.5)):
+    for name, value in (
+        ("logdet", logdet),
+        ("theory", theory),
+        ("theory-sum", by_sum),
+        ("public", public),
+        (2.5, 0.5),
+    ):
         width = make_width(name)
         assert width(seen) == pytest.approx(value)
         assert width_from_data(width_to_data(width)) == width

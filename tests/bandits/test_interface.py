@@ -33,7 +33,7 @@ MAKERS = {
     "BKB": (BKB, {"oversampling": 2.0}),
     "BatchBKB": (BatchBKB, {}),
     "BatchBKB, local": (BatchBKB, {"stopping": "local", "max_batch": 9}),
-    "AutoUCB": (AutoUCB, {"crossover": 12}),
+    "AutoUCB": (AutoUCB, {"crossover": 12, "repeats": 1.0}),
     "AutoUCB, theory": (AutoUCB, {"crossover": 1000, "beta": "theory"}),
     "UniformArms": (UniformArms, {}),
     "ExpectedImprovement": (ExpectedImprovement, {}),

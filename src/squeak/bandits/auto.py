@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.batch_bkb import BatchBKB
-from squeak.bandits.checks import check_count
+from squeak.bandits.checks import check_count, check_positive
 from squeak.bandits.exact import ExactModel
 from squeak.bandits.gp_ucb import REBUILD, Pending
 from squeak.core.storage import register
@@ -16,7 +16,7 @@ from squeak.core.types import Array, IntArray, Rows
 
 @register
 class AutoUCB(BatchBKB):
-    """GP-UCB that stays cheap: exact on counts up to ``crossover`` distinct arms, then :class:`BatchBKB`.
+    """GP-UCB that stays cheap: exact on counts while few arms are pulled or few repeated, then :class:`BatchBKB`.
 
     The exact algorithm costs O(A·u) a step and is the faster one while u, the number of distinct arms pulled, is
     small. The move keeps all rewards; the first dictionary is drawn from the exact variances.
@@ -27,6 +27,8 @@ class AutoUCB(BatchBKB):
     kernel : kernel
     crossover : int
         Distinct arms pulled before the move.
+    repeats : float
+        Pulls for each distinct arm before the move: batches pay when arms are pulled again and again.
     oversampling, batch_factor, stopping, max_batch
         As in :class:`BatchBKB`.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
@@ -40,7 +42,7 @@ class AutoUCB(BatchBKB):
     >>> arms = np.random.default_rng(1).random((500, 2))
     >>> f = np.exp(-8 * ((arms - 0.6) ** 2).sum(axis=1))
     >>> rng = np.random.default_rng(0)
-    >>> bandit = AutoUCB(arms, RBF(0.25), noise=0.1, crossover=20, random_state=0)
+    >>> bandit = AutoUCB(arms, RBF(0.25), noise=0.1, crossover=20, repeats=1, random_state=0)
     >>> bandit = bandit.run(lambda i: f[i] + 0.1 * rng.standard_normal(), 100)
     >>> bandit.is_exact_, bool(f.max() - f[bandit.best_.index] < 0.1)
     (False, True)
@@ -48,8 +50,11 @@ class AutoUCB(BatchBKB):
 
     kind: ClassVar[str] = "auto_ucb"
 
-    def __init__(self, arms: Any, kernel: Any = None, *, crossover: int = 150, **params: Any) -> None:
+    def __init__(
+        self, arms: Any, kernel: Any = None, *, crossover: int = 50, repeats: float = 4.0, **params: Any
+    ) -> None:
         self.crossover = check_count(crossover, "crossover")
+        self.repeats = check_positive(repeats, "repeats")
         self._exact: ExactModel | None = None
         super().__init__(arms, kernel, **params)
 
@@ -61,7 +66,7 @@ class AutoUCB(BatchBKB):
     def _start(self) -> None:
         pulled = np.flatnonzero(self.counts_)
         self._exact, self._overlay = None, Pending()
-        if len(pulled) > self.crossover:
+        if self._pays(len(pulled)):
             super()._start()
             return
         self._untold = np.zeros(self.n_arms, dtype=np.int64)
@@ -82,8 +87,12 @@ class AutoUCB(BatchBKB):
             for arm, total, count in zip(arms.tolist(), totals.tolist(), times.tolist(), strict=True):
                 self._exact.observe(arm, total, count)
         self._log_sum = self._exact.logdet
-        if self._exact.size > self.crossover:
+        if self._pays(self._exact.size):
             self._move(self._exact)
+
+    def _pays(self, distinct: int) -> bool:
+        """Tell whether the dictionary is the cheaper one from here on."""
+        return distinct > self.crossover and self.n_told_ >= self.repeats * distinct
 
     def _move(self, exact: ExactModel) -> None:
         """Go over to the dictionary."""
@@ -121,7 +130,7 @@ class AutoUCB(BatchBKB):
         return float(self.counts_ @ self._exact.variance) / self.ridge_
 
     def _options(self) -> dict[str, Any]:
-        return {"crossover": self.crossover} | super()._options()
+        return {"crossover": self.crossover, "repeats": self.repeats} | super()._options()
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         if self._exact is None:

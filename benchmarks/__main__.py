@@ -18,6 +18,8 @@ ALL = (
     "large",
     "dpp",
     "online",
+    "bandits",
+    "graphs",
 )
 
 if __name__ == "__main__":  # processes that a benchmark starts import this module again

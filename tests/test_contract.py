@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import squeak
-from squeak import Dictionary, Kors, Squeak, dpp, kernels, learners, leverage, report, samplers
+from squeak import Dictionary, Kors, Squeak, bandits, dpp, kernels, learners, leverage, online, report, samplers
 from squeak.kernels import RBF
 from squeak.samplers import (
     Bless,
@@ -85,7 +85,7 @@ def public_members(module):
 
 PUBLIC = {
     f"{module.__name__}.{name}": member
-    for module in (squeak, dpp, kernels, learners, leverage, report, samplers)
+    for module in (squeak, bandits, dpp, kernels, learners, leverage, online, report, samplers)
     for name, member in public_members(module).items()
     if callable(member)
 }
@@ -102,7 +102,7 @@ def test_every_public_name_has_words_types_and_an_example(name):
     member = PUBLIC[name]
     doc = inspect.getdoc(member)
     assert doc
-    if member not in (kernels.Kernel, leverage.AccuracyBounds):
+    if member not in (kernels.Kernel, leverage.AccuracyBounds, bandits.Best, bandits.MinimizeResult):
         assert ">>>" in doc
     target = member.__init__ if inspect.isclass(member) else member
     hints = inspect.signature(target).parameters

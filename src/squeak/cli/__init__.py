@@ -17,6 +17,8 @@ from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
 from squeak.cli.errors import for_the_command, stop
 from squeak.cli.models import evaluate, fit, predict
+from squeak.cli.online import online
+from squeak.cli.optimize import optimize
 from squeak.cli.planning import plan
 from squeak.cli.sampling import sample
 
@@ -27,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (fit, predict, evaluate, dictionary, show, merge, compare, plan, sample):
+for function in (fit, predict, evaluate, dictionary, show, merge, compare, plan, sample, online, optimize):
     app.command()(function)
 
 

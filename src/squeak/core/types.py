@@ -13,5 +13,8 @@ Array: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 """Row numbers and counts."""
 
+BoolArray: TypeAlias = NDArray[np.bool_]
+"""Yes or no for each of some things."""
+
 Rows: TypeAlias = Any
 """Rows as a kernel takes them: dense (n, d) float32 or float64, a CSR matrix, or a list of objects."""

@@ -1,0 +1,38 @@
+"""Bandits: choose the next experiment, with a regret guarantee and a cost a step that stays small."""
+
+from squeak.bandits.auto import AutoUCB
+from squeak.bandits.base import Best
+from squeak.bandits.baselines import GPBUCB, ExpectedImprovement, ProbabilityOfImprovement, UniformArms
+from squeak.bandits.batch_bkb import BatchBKB
+from squeak.bandits.bkb import BKB, bkb_oversampling
+from squeak.bandits.continuous import BoxUCB, MinimizeResult, minimize
+from squeak.bandits.evidence import fit_hyperparameters, log_evidence
+from squeak.bandits.gp_ucb import GPUCB
+from squeak.bandits.regret import regret
+from squeak.bandits.space import Categorical, Integer, Real
+from squeak.bandits.sparse_baselines import DictionaryThompson, RandomFeatureUCB, SorUCB
+
+__all__ = [
+    "BKB",
+    "GPBUCB",
+    "GPUCB",
+    "AutoUCB",
+    "BatchBKB",
+    "Best",
+    "BoxUCB",
+    "Categorical",
+    "DictionaryThompson",
+    "ExpectedImprovement",
+    "Integer",
+    "MinimizeResult",
+    "ProbabilityOfImprovement",
+    "RandomFeatureUCB",
+    "Real",
+    "SorUCB",
+    "UniformArms",
+    "bkb_oversampling",
+    "fit_hyperparameters",
+    "log_evidence",
+    "minimize",
+    "regret",
+]

@@ -1,0 +1,373 @@
+"""What every bandit over arms shares: ask and tell, counts, pending pulls, new and retired arms, files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from squeak.bandits.checks import (
+    check_count,
+    check_delta,
+    check_finite,
+    check_indices,
+    check_positive,
+    check_rewards,
+)
+from squeak.bandits.evidence import fit_hyperparameters, refit_steps
+from squeak.bandits.progress import PullBar
+from squeak.bandits.state import bandit_from_parts, parts_of_bandit
+from squeak.bandits.widths import Evidence, WidthLike, make_width
+from squeak.core import engine, storage
+from squeak.core.kernels import diagonal, resolve
+from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
+from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
+from squeak.core.types import Array, IntArray, Rows
+from squeak.samplers.base import check_ridge_beside, own_kernel
+
+B = TypeVar("B", bound="Bandit")
+
+
+@dataclass(frozen=True)
+class Best:
+    """The arm to recommend: of those pulled, the one with the highest posterior mean."""
+
+    index: int
+    arm: Any
+    mean: float
+    std: float
+
+
+class Bandit:
+    """Base of the bandits over arms: ``ask`` which arm to pull, ``tell`` what it gave.
+
+    Between calls: ``counts_`` and ``sums_`` hold every reward told, ``pending_`` every pull asked and not told yet.
+    """
+
+    kind: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        arms: Any,
+        kernel: Any = None,
+        *,
+        noise: float = 0.1,
+        norm: float = 1.0,
+        delta: float = 0.1,
+        beta: WidthLike = "logdet",
+        prior_mean: float = 0.0,
+        refit: str | Iterable[int] | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        kernel = own_kernel(kernel)
+        rows = copy_rows(check_rows(arms, kernel))
+        self.kernel_ = resolve(kernel, rows)
+        self.noise_ = check_positive(noise, "noise")
+        check_ridge_beside(self.noise_**2, self.kernel_, rows)
+        self.norm = check_positive(norm, "norm")
+        self.delta = check_delta(delta)
+        self.beta = make_width(beta)
+        self.prior_mean_ = check_finite(prior_mean, "prior_mean")
+        self.refit = refit_steps(refit)
+        self.verbose = verbose
+        self._seed = draw_seed(random_state)
+        n = n_rows(rows)
+        self.arms_: Rows = rows
+        self.counts_: IntArray = np.zeros(n, dtype=np.int64)
+        self.sums_: Array = np.zeros(n)
+        self.active_ = np.ones(n, dtype=bool)
+        self._pending: list[int] = []
+        self._pulls: list[int] = []
+        self._rewards: list[float] = []
+        self._square_sum = 0.0
+        self._log_sum = 0.0
+        self._draws = 0
+        self._largest = float(diagonal(self.kernel_, rows).max())
+        self._start()
+
+    # what a subclass gives
+
+    def _start(self) -> None:
+        """Make the model anew from kernel, noise and the counts so far."""
+        raise TypeError(f"{type(self).__name__} is abstract: use GPUCB, BKB, BatchBKB or AutoUCB")
+
+    def _choose(self, limit: int | None) -> list[int]:
+        """Return the arms to pull next, at least one and at most ``limit``."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
+        """Take in rewards that ``counts_`` and ``sums_`` already hold; arms are distinct, totals centred."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def _grow(self, rows: Rows) -> None:
+        """Let the model know of more arms."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def _posterior_at_arms(self) -> tuple[Array, Array]:
+        """Return mean less the prior mean, and standard deviation, at every arm."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def _posterior(self, X: Rows) -> tuple[Array, Array]:
+        """Return the same at any rows."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def _variance_sum(self) -> float:
+        """Return Σ_i n_i·σ_i² in ridge-leverage units."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    # the interface
+
+    @property
+    def n_arms(self) -> int:
+        """The number of arms, retired ones included."""
+        return n_rows(self.arms_)
+
+    @property
+    def n_told_(self) -> int:
+        """The number of rewards told."""
+        return len(self._pulls)
+
+    @property
+    def pending_(self) -> IntArray:
+        """The arms asked and not told yet, in the order they were asked."""
+        return np.array(self._pending, dtype=np.int64)
+
+    @property
+    def pulls_(self) -> IntArray:
+        """The arms told, in order."""
+        return np.array(self._pulls, dtype=np.int64)
+
+    @property
+    def rewards_(self) -> Array:
+        """The rewards told, in order."""
+        return np.array(self._rewards)
+
+    @property
+    def ridge_(self) -> float:
+        """λ = noise²."""
+        return self.noise_**2
+
+    @property
+    def beta_(self) -> float:
+        """The width now, in posterior standard deviations: the upper bound is mean + beta_·std."""
+        return self._width() / self.noise_
+
+    def _width(self) -> float:
+        """Return β in ridge-leverage units."""
+        seen = Evidence(
+            ridge=self.ridge_,
+            noise=self.noise_,
+            norm=self.norm,
+            delta=self.delta,
+            largest=self._largest,
+            pulls=self.n_told_,
+            log_sum=self._log_sum,
+            variance_sum=self._variance_sum(),
+        )
+        return self.beta(seen)
+
+    def ask(self) -> Any:
+        """Return the number of the arm to pull next.
+
+        It may be asked again before the reward is told: pulls that are pending count as pulls whose reward is the
+        mean.
+        """
+        return self._asked(1)[0]
+
+    def _asked(self, limit: int | None) -> list[int]:
+        if not self.active_.any():
+            raise ValueError("every arm is retired: add arms before asking")
+        with engine.single_blas():
+            chosen = [self._first()] if not (self._pulls or self._pending) else self._choose(limit)
+        self._pending += chosen
+        return chosen
+
+    def _generator(self) -> np.random.Generator:
+        """Return the generator of the next draw."""
+        self._draws += 1
+        return generator_at(self._seed, SAMPLE, self._draws)
+
+    def _first(self) -> int:
+        """Return a uniform arm: nothing is known yet."""
+        return int(self._generator().choice(np.flatnonzero(self.active_)))
+
+    def tell(self, indices: Any, rewards: Any) -> None:
+        """Tell the rewards of some pulls: in any order, also of arms that were never asked for.
+
+        Parameters
+        ----------
+        indices : int or array of ints
+            The arms pulled; an arm may come more than once.
+        rewards : float or array of floats
+            One for each.
+        """
+        arms = check_indices(indices, self.n_arms)
+        values = check_rewards(rewards, arms)
+        with np.errstate(over="ignore"):
+            squares = float(((values - self.prior_mean_) ** 2).sum())
+        if not np.isfinite(squares):
+            raise ValueError(f"the rewards are too large for float64: up to {np.abs(values).max():.3g}; scale them")
+        distinct, inverse, times = np.unique(arms, return_inverse=True, return_counts=True)
+        totals = np.bincount(inverse, weights=values - self.prior_mean_).astype(np.float64)
+        before = self.n_told_
+        np.add.at(self.counts_, arms, 1)
+        np.add.at(self.sums_, arms, values)
+        self._square_sum += float((values**2).sum())
+        self._pulls += arms.tolist()
+        self._rewards += values.tolist()
+        for arm in arms.tolist():
+            if arm in self._pending:
+                self._pending.remove(arm)
+        if any(before < step <= self.n_told_ for step in self.refit):
+            self.fit_hyperparameters()
+            return
+        with engine.single_blas():
+            self._learn(distinct, totals, times)
+
+    def forget(self, indices: Any) -> None:
+        """Give up pending pulls whose rewards will never come: experiments that failed."""
+        arms = check_indices(indices, self.n_arms).tolist()
+        left = list(self._pending)
+        for arm in arms:
+            if arm not in left:
+                raise ValueError(f"arm {arm} is not pending; {sorted(set(self._pending))} are")
+            left.remove(arm)
+        self._pending = left
+
+    def run(self: B, f: Callable[[int], float], n_steps: int) -> B:
+        """Ask, call ``f(arm number)`` and tell, until ``n_steps`` more rewards are told.
+
+        If ``f`` raises, or the user interrupts, what was told stays and the pull is forgotten.
+        """
+        end = self.n_told_ + check_count(n_steps, "n_steps")
+        with PullBar(self, n_steps) as bar:
+            while self.n_told_ < end:
+                arms = self._asked(end - self.n_told_)
+                rewards: list[float] = []
+                try:
+                    for arm in arms:
+                        rewards.append(f(arm))  # noqa: PERF401  (what came before an interrupt is told)
+                finally:
+                    self.forget(arms[len(rewards) :]) if len(rewards) < len(arms) else None
+                    if rewards:
+                        self._tell_or_forget(arms[: len(rewards)], rewards)
+                bar.advance(len(arms))
+        return self
+
+    def _tell_or_forget(self, arms: list[int], rewards: list[float]) -> None:
+        try:
+            self.tell(arms, rewards)
+        except (TypeError, ValueError):
+            self.forget([arm for arm in arms if arm in self._pending])
+            raise
+
+    def posterior(self, X: Any = None) -> tuple[Array, Array]:
+        """Return mean and standard deviation of f at every arm, or at the rows given.
+
+        In the units of the rewards: f ± beta_·std is the confidence interval.
+        """
+        with engine.single_blas():
+            if X is None:
+                mean, std = self._posterior_at_arms()
+                return mean + self.prior_mean_, std.copy()
+            mean, std = self._posterior(check_rows(X, self.kernel_, width=width_of(self.arms_)))
+        return mean + self.prior_mean_, std
+
+    @property
+    def best_(self) -> Best:
+        """The arm to recommend: of those pulled and not retired, the one with the highest posterior mean."""
+        seen = np.flatnonzero((self.counts_ > 0) & self.active_)
+        if len(seen) == 0:
+            raise ValueError("no reward has been told of an arm that is not retired")
+        mean, std = self._posterior_at_arms()
+        index = int(seen[np.argmax(mean[seen])])
+        arm = take(self.arms_, slice(index, index + 1))[0]
+        return Best(index, arm, float(mean[index]) + self.prior_mean_, float(std[index]))
+
+    def add_arms(self, arms: Any) -> IntArray:
+        """Add arms on the way; returns their numbers."""
+        rows = check_rows(arms, self.kernel_, width=width_of(self.arms_))
+        check_same_kind(self.arms_, rows)
+        diag = diagonal(self.kernel_, rows)
+        start, new = self.n_arms, n_rows(rows)
+        with engine.single_blas():
+            self._grow(copy_rows(rows))
+        self.arms_ = join(self.arms_, rows)
+        self.counts_ = np.concatenate([self.counts_, np.zeros(new, dtype=np.int64)])
+        self.sums_ = np.concatenate([self.sums_, np.zeros(new)])
+        self.active_ = np.concatenate([self.active_, np.ones(new, dtype=bool)])
+        self._largest = max(self._largest, float(diag.max()))
+        return np.arange(start, start + new)
+
+    def retire(self, indices: Any) -> None:
+        """Never ask for these arms again; what they told stays."""
+        self.active_[check_indices(indices, self.n_arms)] = False
+
+    def fit_hyperparameters(self) -> None:
+        """Fit the kernel's length scale, the noise and the prior mean to all rewards by marginal likelihood.
+
+        Then the posterior is made anew. The theorem needs a kernel that was chosen before the data: after
+        a fit its intervals are only as good as the fit.
+        """
+        pulled = np.flatnonzero(self.counts_)
+        if len(pulled) < 2:
+            raise ValueError("fitting needs the rewards of two different arms at least")
+        with engine.single_blas():
+            found = fit_hyperparameters(
+                take(self.arms_, pulled),
+                self.counts_[pulled].astype(np.float64),
+                self.sums_[pulled],
+                self._square_sum,
+                self.kernel_,
+                self.noise_,
+                self.prior_mean_,
+                landmarks=self._landmarks(pulled),
+            )
+            check_ridge_beside(found.noise**2, found.kernel, self.arms_)
+            self.kernel_, self.noise_, self.prior_mean_ = found.kernel, found.noise, found.mean
+            self._largest = float(diagonal(self.kernel_, self.arms_).max())
+            self._start()
+
+    def _landmarks(self, pulled: IntArray) -> IntArray | None:
+        """Return which of the pulled arms carry the likelihood; None: all of them."""
+        return None
+
+    def _centred(self, pulled: IntArray) -> Array:
+        """Return the sums of rewards less the prior mean."""
+        return self.sums_[pulled] - self.counts_[pulled] * self.prior_mean_
+
+    # files
+
+    def _options(self) -> dict[str, Any]:
+        """Return a subclass's own parameters as JSON data, by the constructor's names."""
+        return {}
+
+    def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the bandit's arrays and the rest as JSON data, for a file."""
+        return parts_of_bandit(self)
+
+    @classmethod
+    def from_parts(cls: type[B], arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> B:
+        """Return the bandit that :meth:`to_parts` took apart, as it stood."""
+        made: B = bandit_from_parts(cls, arrays, content, kernel)
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls: type[B], path: str | os.PathLike[str], kernel: Any = None) -> B:
+        """Read a bandit back; ``kernel`` is needed where the kernel is code."""
+        loaded: B = storage.load(path, kernel=kernel, kind=cls.kind)
+        return loaded

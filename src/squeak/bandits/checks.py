@@ -1,0 +1,72 @@
+"""Checks of what enters a bandit: numbers, arms' numbers, rewards. One clear error, before any state changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from squeak.core.types import Array, IntArray
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a positive, finite number as a float, or raise."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number; it is {value!r}")
+    if not (value > 0 and np.isfinite(value)):
+        raise ValueError(f"{name} must be positive and finite; it is {value!r}")
+    return float(value)
+
+
+def check_delta(value: Any) -> float:
+    """Return a probability of failure, strictly between 0 and 1."""
+    if check_positive(value, "delta") >= 1:
+        raise ValueError(f"delta must be below 1; it is {value!r}")
+    return float(value)
+
+
+def check_finite(value: Any, name: str) -> float:
+    """Return a finite number as a float, or raise."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number; it is {value!r}")
+    if not np.isfinite(value):
+        raise ValueError(f"{name} must be finite; it is {value!r}")
+    return float(value)
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return a whole number from 1 on as an int, or raise."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number from 1 on; it is {value!r}")
+    return int(value)
+
+
+def check_indices(indices: Any, n_arms: int) -> IntArray:
+    """Return arms' numbers as a flat int64 array, or raise: each from 0 to n_arms - 1."""
+    array = np.atleast_1d(np.asarray(indices))
+    if array.size == 0:
+        raise ValueError("no arm was named")
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise TypeError(f"arms are named by their numbers, one or a flat list of them; these are {indices!r}")
+    wrong = (array < 0) | (array >= n_arms)
+    if wrong.any():
+        raise ValueError(f"arm {array[wrong][0]} is unknown: there are {n_arms:,} arms, numbered from 0")
+    return array.astype(np.int64)
+
+
+def check_rewards(rewards: Any, indices: IntArray) -> Array:
+    """Return one finite reward for each arm named, or raise."""
+    array = np.atleast_1d(np.asarray(rewards))
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"rewards must be numbers; these are {rewards!r}")
+    array = array.astype(np.float64)
+    if array.shape != indices.shape:
+        raise ValueError(f"{indices.size} arms were pulled, but the rewards have shape {array.shape}")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise ValueError(
+            f"the reward of arm {indices[place]} is {array[place]}: tell finite rewards only; "
+            "for an experiment that failed, call forget(arm)"
+        )
+    return array

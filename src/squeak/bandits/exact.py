@@ -1,0 +1,243 @@
+"""The exact posterior of a Gaussian process at every arm, kept up to date pull by pull, on counts.
+
+With u distinct arms pulled n_i times each, λ = noise² and ȳ_i the mean reward of arm i:
+
+    μ(x)  = k_u(x)ᵀ (K_u + λ·diag(1/n))⁻¹ ȳ
+    s²(x) = k(x, x) − k_u(x)ᵀ (K_u + λ·diag(1/n))⁻¹ k_u(x)
+
+are those of all t pulls. A pull changes one entry of the diagonal or appends a row: the inverse follows in O(u²),
+and one product with the u kept columns k(·, x_i) gives the posterior covariance of the pulled arm with every arm,
+O(A·u).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from squeak.core.cholesky import inverse_factor
+from squeak.core.kernels import block, diagonal
+from squeak.core.rows import join, n_rows, take
+from squeak.core.types import Array, IntArray, Rows
+
+DRIFT = 1e-3
+"""Two ways to the variance of a pulled arm may differ by this part of λ; else everything is made anew."""
+
+
+class ExactModel:
+    """Mean and variance (of f, not over λ) at every arm.
+
+    Between calls: ``mean`` and ``variance`` are the formulas above for the pulls observed so far, and ``logdet`` is
+    logdet(I + K_t/λ).
+
+    Parameters
+    ----------
+    kernel : resolved kernel
+    arms : checked rows
+    ridge : float
+        λ = noise².
+
+    References
+    ----------
+    Spec 4, "exact incremental update", in the form with counts.
+    """
+
+    def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
+        self.kernel, self.arms, self.ridge = kernel, arms, ridge
+        self.diag = diagonal(kernel, arms)
+        self.mean = np.zeros(len(self.diag))
+        self.variance = self.diag.copy()
+        self.logdet = 0.0
+        self.pulled: IntArray = np.zeros(0, dtype=np.int64)
+        self.counts: Array = np.zeros(0)
+        self.sums: Array = np.zeros(0)
+        self._slots = np.full(len(self.diag), -1, dtype=np.int64)
+        self._columns: Array = np.zeros((0, len(self.diag)))
+        self._inverse: Array = np.zeros((0, 0))
+        self._scratch: Array = np.zeros((0, 0))
+
+    @property
+    def size(self) -> int:
+        """The number of distinct arms pulled."""
+        return len(self.pulled)
+
+    @property
+    def columns(self) -> Array:
+        """K(pulled, arms), shape (u, A)."""
+        return self._columns[: self.size]
+
+    @property
+    def inverse(self) -> Array:
+        """(K_u + λ·diag(1/n))⁻¹, shape (u, u)."""
+        return self._inverse[: self.size, : self.size]
+
+    def covariance(self, arm: int) -> Array:
+        """Return the posterior covariance of f at one arm with f at every arm, in O(A·u)."""
+        slot = self._slots[arm]
+        if slot >= 0:  # K_u e = M e − (λ/n) e, so that only one column of the inverse is needed
+            return np.asarray((self.ridge / self.counts[slot] * self.inverse[slot]) @ self.columns)
+        return self._covariance_of_new(arm)[0]
+
+    def _covariance_of_new(self, arm: int) -> tuple[Array, Array, Array]:
+        """Return the covariance, the arm's kernel column and M⁻¹k_u(x), for an arm never pulled."""
+        column = self._column(arm)
+        if self.size == 0:
+            return column.copy(), column, np.zeros(0)
+        solved = self.inverse @ self.columns[:, arm]
+        return np.asarray(column - solved @ self.columns), column, solved
+
+    def _column(self, arm: int) -> Array:
+        column = block(self.kernel, take(self.arms, slice(arm, arm + 1)), self.arms)[0]
+        column[arm] = self.diag[arm]
+        return np.asarray(column)
+
+    def observe(self, arm: int, total: float, times: int = 1) -> None:
+        """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
+        slot = int(self._slots[arm])
+        column = solved = np.zeros(0)
+        for attempt in (0, 1):
+            if slot < 0:
+                covariance, column, solved = self._covariance_of_new(arm)
+            else:
+                covariance = self.covariance(arm)
+            drift = abs(float(covariance[arm]) - float(self.variance[arm]))
+            if drift <= DRIFT * self.ridge or attempt or self.size == 0:
+                break
+            self.rebuild(self.pulled, self.counts, self.sums)  # a ridge so small that rounding shows: start clean
+            slot = int(self._slots[arm])
+        here = max(float(covariance[arm]), 0.0)
+        ridge = self.ridge / times
+        step = (total / times - self.mean[arm]) / (ridge + here)
+        self.logdet += math.log1p(here / ridge)
+        self.mean += step * covariance
+        covariance *= covariance
+        covariance /= ridge + here
+        self.variance -= covariance
+        np.maximum(self.variance, 0.0, out=self.variance)
+        self.variance[arm] = here * ridge / (here + ridge)
+        if slot < 0:
+            self._append(arm, column, solved, here + ridge, total, times)
+        else:
+            self._repeat(slot, total, times)
+
+    def _repeat(self, slot: int, total: float, times: int) -> None:
+        before, after = self.counts[slot], self.counts[slot] + times
+        drop = self.ridge * times / (before * after)  # the diagonal falls by so much
+        row = self.inverse[slot].copy()
+        factor = drop / (1.0 - drop * row[slot])
+        self._add_outer(factor * row, row)
+        self.counts[slot] = after
+        self.sums[slot] += total
+
+    def _add_outer(self, x: Array, y: Array) -> None:
+        u = len(x)
+        scratch = self._scratch[:u, :u]
+        np.multiply(x[:, None], y, out=scratch)
+        self._inverse[:u, :u] += scratch
+
+    def _append(self, arm: int, column: Array, solved: Array, schur: float, total: float, times: int) -> None:
+        u = self.size
+        self._reserve(u + 1)
+        if u:
+            self._add_outer(solved / schur, solved)
+            self._inverse[u, :u] = self._inverse[:u, u] = -solved / schur
+        self._inverse[u, u] = 1.0 / schur
+        self._columns[u] = column
+        self._slots[arm] = u
+        self.pulled = np.append(self.pulled, arm)
+        self.counts = np.append(self.counts, float(times))
+        self.sums = np.append(self.sums, total)
+
+    def _reserve(self, size: int) -> None:
+        """Make room for so many distinct arms, growing geometrically."""
+        if size <= len(self._columns):
+            return
+        capacity = max(64, size, len(self._columns) * 3 // 2)
+        columns, inverse = np.empty((capacity, len(self.diag))), np.zeros((capacity, capacity))
+        columns[: self.size], inverse[: self.size, : self.size] = self.columns, self.inverse
+        self._columns, self._inverse, self._scratch = columns, inverse, np.empty((capacity, capacity))
+
+    def rebuild(self, pulled: IntArray, counts: Array, sums: Array) -> None:
+        """Start again from counts and sums of rewards, in O(A·u²): for much data at once, or a new prior mean."""
+        keep = np.array([self._slots[arm] for arm in pulled], dtype=np.int64)
+        old = self._columns
+        columns = np.empty((len(pulled), len(self.diag)))
+        for row, (arm, slot) in enumerate(zip(pulled, keep, strict=True)):
+            columns[row] = old[slot] if slot >= 0 else self._column(int(arm))
+        M = columns[:, pulled].copy()
+        M[np.diag_indices_from(M)] += self.ridge / counts
+        factor = inverse_factor((M + M.T) / 2)
+        whitened = factor @ columns
+        self.pulled, self.counts, self.sums = pulled.copy(), counts.astype(np.float64), sums.astype(np.float64)
+        self._slots[:] = -1
+        self._slots[pulled] = np.arange(len(pulled))
+        self._columns, self._inverse = columns, factor.T @ factor
+        self._scratch = np.empty_like(self._inverse)
+        self.variance = np.maximum(self.diag - np.einsum("ij,ij->j", whitened, whitened), 0.0)
+        self.mean = (factor @ (sums / counts)) @ whitened
+        self.logdet = float(-2.0 * np.log(factor.diagonal()).sum() - np.log(self.ridge / counts).sum())
+
+    def weights(self) -> Array:
+        """Return M⁻¹ȳ: the mean is Σ_i weights_i k(x_i, ·)."""
+        return np.asarray(self.inverse @ (self.sums / self.counts)) if self.size else np.zeros(0)
+
+    def predict(self, X: Rows) -> tuple[Array, Array]:
+        """Return mean and variance of f at any rows."""
+        diag = diagonal(self.kernel, X)
+        if self.size == 0:
+            return np.zeros(len(diag)), diag
+        values = block(self.kernel, X, take(self.arms, self.pulled))
+        return values @ self.weights(), _left(diag, values @ self.inverse, values)
+
+    def add(self, rows: Rows) -> None:
+        """Add arms; their mean and variance follow from the pulls so far, in O(new·u²)."""
+        new_diag = diagonal(self.kernel, rows)
+        mean, variance = self.predict(rows)
+        columns = np.empty((len(self._columns), len(self.diag) + len(new_diag)))
+        if self.size:
+            columns[: self.size, : len(self.diag)] = self.columns
+            columns[: self.size, len(self.diag) :] = block(self.kernel, take(self.arms, self.pulled), rows)
+        self.arms, self._columns = join(self.arms, rows), columns
+        self.diag = np.concatenate([self.diag, new_diag])
+        self.mean = np.concatenate([self.mean, mean])
+        self.variance = np.concatenate([self.variance, variance])
+        self._slots = np.concatenate([self._slots, np.full(len(new_diag), -1, dtype=np.int64)])
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything that the next pull depends on, but arms and kernel."""
+        return {
+            "model_mean": self.mean,
+            "model_variance": self.variance,
+            "model_pulled": self.pulled,
+            "model_counts": self.counts,
+            "model_sums": self.sums,
+            "model_columns": self.columns,
+            "model_inverse": self.inverse,
+            "model_logdet": np.array([self.logdet]),
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
+        A, pulled = n_rows(self.arms), np.array(arrays["model_pulled"])
+        u = len(pulled)
+        shapes = {"mean": (A,), "variance": (A,), "counts": (u,), "sums": (u,), "columns": (u, A)}
+        shapes |= {"inverse": (u, u), "logdet": (1,)}
+        for name, shape in shapes.items():
+            if arrays[f"model_{name}"].shape != shape or not np.isfinite(arrays[f"model_{name}"]).all():
+                raise ValueError(f"the model's {name} does not fit")
+        if u and (pulled.min() < 0 or pulled.max() >= A or len(np.unique(pulled)) != u):
+            raise ValueError("the model's arms do not fit")
+        self.mean, self.variance = np.array(arrays["model_mean"]), np.array(arrays["model_variance"])
+        self.pulled = pulled
+        self.counts, self.sums = np.array(arrays["model_counts"]), np.array(arrays["model_sums"])
+        self._columns, self._inverse = np.array(arrays["model_columns"]), np.array(arrays["model_inverse"])
+        self._scratch = np.empty_like(self._inverse)
+        self._slots[pulled] = np.arange(u)
+        self.logdet = float(arrays["model_logdet"][0])
+
+
+def _left(diag: Array, first: Array, second: Array) -> Array:
+    """Return diag − Σ_j first_ij·second_ij, never below zero."""
+    return np.asarray(np.maximum(diag - np.einsum("ij,ij->i", first, second), 0.0))

@@ -1,0 +1,193 @@
+"""Boxes with real, whole-number and categorical sides, as points of the unit cube."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from squeak.core.types import Array
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real number from low to high; ``log``: what counts is its logarithm.
+
+    Examples
+    --------
+    >>> from squeak.bandits import Real
+    >>> round(Real(1e-4, 1.0, log=True).decode([0.5]), 6)
+    0.01
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        _check_ends(self.low, self.high, self.log)
+
+    @property
+    def width(self) -> int:
+        """Columns of the unit cube that it takes."""
+        return 1
+
+    def _inner(self, value: Any) -> Any:
+        return np.log(value) if self.log else value
+
+    def encode(self, value: Any) -> list[float]:
+        """Return the value's place in the unit interval."""
+        number = float(value)
+        if not self.low <= number <= self.high:
+            raise ValueError(f"{value!r} lies outside [{self.low}, {self.high}]")
+        low, high = self._inner(self.low), self._inner(self.high)
+        return [float((self._inner(number) - low) / (high - low))]
+
+    def decode(self, place: Any) -> Any:
+        """Return the value at a place."""
+        low, high = self._inner(self.low), self._inner(self.high)
+        value = low + min(max(float(place[0]), 0.0), 1.0) * (high - low)
+        return min(max(float(np.exp(value)) if self.log else float(value), self.low), self.high)
+
+    def snap(self, columns: Array) -> Array:
+        """Return columns of the cube as places that stand for a value."""
+        return np.clip(columns, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Integer(Real):
+    """A whole number from low to high, both included.
+
+    Examples
+    --------
+    >>> from squeak.bandits import Integer
+    >>> Integer(1, 5).decode([0.49])
+    3
+    """
+
+    def __post_init__(self) -> None:
+        if self.low != int(self.low) or self.high != int(self.high):
+            raise ValueError(f"the ends of a whole number must be whole; they are {self.low} and {self.high}")
+        _check_ends(self.low, self.high, self.log)
+
+    def decode(self, place: Any) -> Any:
+        """Return the whole number nearest to a place."""
+        return int(min(max(round(super().decode(place)), self.low), self.high))
+
+    def snap(self, columns: Array) -> Array:
+        """Return the places of the nearest whole numbers."""
+        low, high = float(self._inner(self.low)), float(self._inner(self.high))
+        inner = low + np.clip(columns, 0.0, 1.0) * (high - low)
+        whole = np.clip(np.rint(np.exp(inner) if self.log else inner), self.low, self.high)
+        return np.asarray((self._inner(whole) - low) / (high - low))
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of some values without an order; two different ones lie at distance 1.
+
+    Examples
+    --------
+    >>> from squeak.bandits import Categorical
+    >>> Categorical(["relu", "tanh"]).decode([0.1, 0.6])
+    'tanh'
+    """
+
+    choices: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.choices, str) or len(self.choices) < 1:
+            raise ValueError(f"a category needs a list of values; it has {self.choices!r}")
+        if any(a is b or a == b for i, a in enumerate(self.choices) for b in self.choices[:i]):
+            raise ValueError(f"a category's values must differ: {list(self.choices)!r}")
+
+    @property
+    def width(self) -> int:
+        """Columns of the unit cube that it takes: one for each value."""
+        return len(self.choices)
+
+    def encode(self, value: Any) -> list[float]:
+        """Return √½ in the value's column, 0 in the others."""
+        for i, choice in enumerate(self.choices):
+            if choice is value or choice == value:
+                return [math.sqrt(0.5) if j == i else 0.0 for j in range(self.width)]
+        raise ValueError(f"{value!r} is none of {list(self.choices)!r}")
+
+    def decode(self, place: Any) -> Any:
+        """Return the value whose column is largest."""
+        return self.choices[int(np.argmax(place))]
+
+    def snap(self, columns: Array) -> Array:
+        """Return √½ in the largest column of each row, 0 elsewhere."""
+        out = np.zeros_like(columns)
+        out[np.arange(len(columns)), np.argmax(columns, axis=1)] = math.sqrt(0.5)
+        return out
+
+
+def _check_ends(low: float, high: float, log: bool) -> None:
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"bounds must be finite and low < high; they are {low!r} and {high!r}")
+    if log and low <= 0:
+        raise ValueError(f"a logarithmic side must begin above 0; it begins at {low!r}")
+
+
+class Space:
+    """A product of sides; rows of the unit cube on one side, lists of values on the other.
+
+    Parameters
+    ----------
+    bounds : sequence
+        For each side a pair (low, high), a list of values, or a :class:`Real`, :class:`Integer` or
+        :class:`Categorical`.
+
+    Examples
+    --------
+    >>> from squeak.bandits.space import Integer, Space
+    >>> space = Space([(-1.0, 1.0), Integer(1, 3), ["a", "b"]])
+    >>> space.decode(space.encode([0.5, 2, "b"]))
+    [0.5, 2, 'b']
+    """
+
+    def __init__(self, bounds: Any) -> None:
+        if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(bounds) == 0:
+            raise TypeError("bounds must be a list with a pair (low, high) or a list of values for each side")
+        self.sides = [_side(side, i) for i, side in enumerate(bounds)]
+        ends = np.cumsum([side.width for side in self.sides])
+        self._parts = [slice(int(e) - s.width, int(e)) for s, e in zip(self.sides, ends, strict=True)]
+        self.width = int(ends[-1])
+        self.is_real = all(type(side) is Real for side in self.sides)
+
+    def encode(self, point: Any) -> Array:
+        """Return a point's row of the unit cube."""
+        if isinstance(point, str) or len(point) != len(self.sides):
+            raise ValueError(f"a point has {len(self.sides)} values; this is {point!r}")
+        return np.array([c for side, value in zip(self.sides, point, strict=True) for c in side.encode(value)])
+
+    def decode(self, row: Array) -> Any:
+        """Return the point of a row: an array where every side is real, else a list."""
+        values = [side.decode(row[part]) for side, part in zip(self.sides, self._parts, strict=True)]
+        return np.array(values) if self.is_real else values
+
+    def snap(self, rows: Array) -> Array:
+        """Return rows of the cube moved to the nearest rows that stand for a point."""
+        if self.is_real:
+            return np.clip(rows, 0.0, 1.0)
+        return np.hstack([side.snap(rows[:, part]) for side, part in zip(self.sides, self._parts, strict=True)])
+
+
+def _side(side: Any, number: int) -> Any:
+    if isinstance(side, Real | Categorical):
+        return side
+    try:
+        if isinstance(side, tuple | np.ndarray) and len(side) == 2:
+            return Real(float(side[0]), float(side[1]))
+        if isinstance(side, list) and len(side) == 2 and all(isinstance(v, int | float) for v in side):
+            return Real(float(side[0]), float(side[1]))
+        if isinstance(side, list | tuple):
+            return Categorical(list(side))
+    except ValueError as error:
+        raise ValueError(f"side {number}: {error}") from None
+    raise TypeError(f"side {number} must be a pair (low, high) or a list of values; it is {side!r}")

@@ -1,0 +1,322 @@
+"""The posterior on a dictionary of arms (DTC) at every arm: what BKB and its batched form compute with.
+
+With z(x) the plain Nyström features of the dictionary, V = Σ_i n_i z_i z_iᵀ + λI and S_i the sum of arm i's
+rewards:
+
+    μ̃(x) = z(x)ᵀ V⁻¹ Σ_i S_i z_i
+    σ̃²(x) = (k(x, x) − ‖z(x)‖²)/λ + z(x)ᵀ V⁻¹ z(x)
+
+The variance is a sum of two terms that are never negative: what the dictionary cannot see (the residual), and what
+the pulls have not told (the signal). Without the first it is the SoR posterior, whose variance starves far from the
+dictionary.
+
+Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they
+are from step to step,
+and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull changes V by a matrix of
+rank one, O(A·m)
+again. Only when an arm of the core leaves is everything made anew, O(A·m²).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import dtrmm
+
+from squeak.bandits.columns import Columns
+from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
+from squeak.core.kernels import block, diagonal, gram
+from squeak.core.rows import join, n_rows, take
+from squeak.core.types import Array, BoolArray, IntArray, Rows
+
+IN_SPAN = 1e-10
+"""An arm whose residual is below this part of k(x, x) adds no coordinate: it lies in the span of the others."""
+
+FEW = 4
+"""From more arms told at once on, V is solved anew instead of pull by pull."""
+
+REFRESH = 2000
+"""Pulls taken in one by one before everything is made anew, so that rounding cannot add up."""
+
+
+class SparseModel:
+    """Mean and variance in ridge-leverage units at every arm, from a dictionary of arms.
+
+    Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken
+    in.
+
+    Parameters
+    ----------
+    kernel : resolved kernel
+    arms : checked rows
+    ridge : float
+        λ = noise².
+
+    References
+    ----------
+    Carratino thesis, equation 7.1; spec 5, with the variance as a sum.
+    """
+
+    keep_residual = True
+    """False: the SoR posterior, for comparison."""
+
+    def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
+        self.kernel, self.arms, self.ridge = kernel, arms, ridge
+        self.diag = diagonal(kernel, arms)
+        self.columns = Columns(kernel, arms, self.diag)
+        self.members: IntArray = np.zeros(0, dtype=np.int64)
+        self.mean = np.zeros(len(self.diag))
+        self.residual = self.diag / ridge
+        self.signal = np.zeros(len(self.diag))
+        self.solver: Array = np.zeros((0, 0))
+        """V⁻¹, (m, m)."""
+        self.weights: Array = np.zeros(0)
+        """V⁻¹Σ S_i z_i: the mean is weights·z(x)."""
+        self._basis: list[int] = []  # the arms that gave a coordinate, those of the core first
+        self._factor = GrowingCholesky()
+        self._buffer: Array = np.zeros((0, len(self.diag)))
+        self._core = 0  # coordinates of the core
+        self._core_residual, self._core_signal, self._core_solver = self.residual, self.signal, self.solver
+        self._spare: set[int] = set()  # arms of the core that lie in the span of the others
+        self._steps = 0
+
+    @property
+    def features(self) -> Array:
+        """z(x) of every arm, (m, A)."""
+        return self._buffer[: len(self._basis)]
+
+    @property
+    def variance(self) -> Array:
+        """σ̃² at every arm, in ridge-leverage units."""
+        return self.residual + self.signal if self.keep_residual else self.signal
+
+    def update(
+        self,
+        members: IntArray,
+        sure: BoolArray,
+        pulled: IntArray,
+        counts: Array,
+        sums: Array,
+        told: IntArray,
+        times: Array,
+    ) -> None:
+        """Take a new dictionary, and the pulls told since the last call.
+
+        Parameters
+        ----------
+        members : array of ints
+            The dictionary: numbers of arms.
+        sure : array of bool
+            Which of them were sure to be in it; they make up the core.
+        pulled, counts, sums : arrays of shape (u,)
+            Every arm pulled, how often, and the sum of its rewards less the prior mean.
+        told, times : arrays
+            The arms that are new in ``counts``, and by how much.
+        """
+        sure = sure if sure.any() else np.ones(len(members), dtype=bool)
+        core = set(self._basis[: self._core]) | self._spare
+        self._steps += len(told)
+        if core <= set(members.tolist()) and self._steps < REFRESH and core:
+            self._truncate()
+            solved = len(told) <= FEW
+            if solved:
+                for arm, count in zip(told.tolist(), times.tolist(), strict=True):
+                    self._pull(arm, count)
+        else:
+            self._embed(members[sure])
+            self._steps, solved, core = 0, False, set(members[sure].tolist())
+        rest = [arm for arm in members[sure].tolist() if arm not in core]
+        if rest:
+            self._append(rest, pulled, counts, solved)
+        self._keep_core(rest)
+        known = core | set(rest)
+        coins = [arm for arm in members[~sure].tolist() if arm not in known]
+        if coins:
+            self._append(coins, pulled, counts, solved)
+        there = np.take(self.features, pulled, axis=1)
+        if not solved:
+            self._solve(there, counts)
+        self.members = members.copy()
+        self.columns.trim(members)
+        self.weights = self.solver @ (there @ sums)
+        self.mean = self.weights @ self.features
+
+    def _truncate(self) -> None:
+        """Forget the coordinates beyond the core."""
+        self._basis = self._basis[: self._core]
+        self._factor = GrowingCholesky(self._factor.inverse[: self._core, : self._core])
+        self.residual, self.signal, self.solver = self._core_residual, self._core_signal, self._core_solver
+
+    def _keep_core(self, appended: list[int]) -> None:
+        """Let all coordinates so far be the core."""
+        self._spare |= set(appended) - set(self._basis)
+        self._core = len(self._basis)
+        self._core_residual, self._core_signal, self._core_solver = self.residual, self.signal, self.solver
+
+    def _pull(self, arm: int, times: int) -> None:
+        """Let V know of some pulls of one arm."""
+        z = self.features[:, arm]
+        h = self.solver @ z
+        scale = times / (1.0 + times * float(z @ h))
+        overlap = h @ self.features
+        self.signal = np.maximum(self.signal - scale * overlap * overlap, 0.0)
+        self.solver = self.solver - scale * np.multiply.outer(h, h)
+
+    def _embed(self, members: IntArray) -> None:
+        """Make the features of a core from scratch, in O(A·m²)."""
+        inverse, order = pivoted_inverse_factor(gram(self.kernel, take(self.arms, members)), IN_SPAN)
+        chosen = members[order]
+        self._basis = chosen.tolist()
+        self._spare = set(members.tolist()) - set(self._basis)
+        self._factor = GrowingCholesky(inverse)
+        self._buffer = _times_triangle(inverse, self.columns.take(chosen))
+        square = np.einsum("ij,ij->j", self._buffer, self._buffer)
+        self.residual = np.maximum(self.diag - square, 0.0) / self.ridge
+        self.signal, self.solver = np.zeros(len(self.diag)), np.zeros((len(chosen), len(chosen)))
+
+    def _append(self, arms: list[int], pulled: IntArray, counts: Array, solved: bool) -> None:
+        """Add the coordinates of more arms, in O(A·m) each; ``solved``: V⁻¹ and signal follow at once."""
+        m, block_arms = len(self._basis), np.array(arms, dtype=np.int64)
+        left = self.columns.take(block_arms)
+        left -= np.take(self.features, block_arms, axis=1).T @ self.features
+        schur = left[:, block_arms]
+        largest, least = float(schur.diagonal().max()), IN_SPAN * float(self.diag[block_arms].max())
+        if largest <= least:
+            return
+        inverse, order = pivoted_inverse_factor((schur + schur.T) / 2, least / largest)
+        chosen = block_arms[order]
+        new = _times_triangle(inverse, left[order])
+        self._reserve(m + len(new))
+        self._factor = self._factor.append(self.features[:, chosen].T, schur[np.ix_(order, order)])
+        self._buffer[m : m + len(new)] = new
+        self._basis += chosen.tolist()
+        self.residual = np.maximum(self.residual - np.einsum("ij,ij->j", new, new) / self.ridge, 0.0)
+        if solved:
+            self._extend(new, pulled, counts)
+
+    def _extend(self, new: Array, pulled: IntArray, counts: Array) -> None:
+        """Extend V⁻¹ and the signal by the last coordinates, the rows of ``new``."""
+        before, there = self._buffer[: len(self._basis) - len(new)], np.take(new, pulled, axis=1)
+        weighted = there * counts
+        across = np.take(before, pulled, axis=1) @ weighted.T
+        solved = self.solver @ across
+        schur = weighted @ there.T - across.T @ solved
+        schur[np.diag_indices_from(schur)] += self.ridge
+        whitener = inverse_factor(schur)
+        fresh = _times_triangle(whitener, new - solved.T @ before)
+        self.signal = self.signal + np.einsum("ij,ij->j", fresh, fresh)
+        rows = np.hstack([-(whitener @ solved.T), whitener])
+        grown = rows.T @ rows
+        grown[: len(solved), : len(solved)] += self.solver
+        self.solver = grown
+
+    def _solve(self, there: Array, counts: Array) -> None:
+        """Make V⁻¹ and the signal from scratch, in O(A·m²); the core's are the leading part."""
+        V = (there * counts) @ there.T
+        V[np.diag_indices_from(V)] += self.ridge
+        whitener = inverse_factor(V)
+        whitened = _times_triangle(whitener, self.features.copy())
+        core, leading = self._core, whitener[: self._core, : self._core]
+        self._core_signal = np.einsum("ij,ij->j", whitened[:core], whitened[:core])
+        self._core_solver = leading.T @ leading
+        self.signal = self._core_signal + np.einsum("ij,ij->j", whitened[core:], whitened[core:])
+        self.solver = whitener.T @ whitener
+
+    def _reserve(self, size: int) -> None:
+        if size > len(self._buffer):
+            grown = np.empty((max(64, size + size // 2), len(self.diag)))
+            grown[: len(self._basis)] = self.features
+            self._buffer = grown
+
+    def predict(self, X: Rows) -> tuple[Array, Array]:
+        """Return mean and variance (ridge-leverage units) at any rows."""
+        _, mean, residual, signal = self._at(X)
+        return mean, residual + signal if self.keep_residual else signal
+
+    def _at(self, X: Rows) -> tuple[Array, Array, Array, Array]:
+        """Return features, mean, residual and signal at any rows."""
+        z = np.zeros((n_rows(X), 0))
+        if self._basis:
+            atoms = take(self.arms, np.array(self._basis, dtype=np.int64))
+            z = self._factor.project(block(self.kernel, X, atoms))
+        residual = np.maximum(diagonal(self.kernel, X) - np.einsum("ij,ij->i", z, z), 0.0) / self.ridge
+        signal = np.maximum(np.einsum("ij,ij->i", z @ self.solver, z), 0.0)
+        return z, z @ self.weights, residual, signal
+
+    def add(self, rows: Rows) -> None:
+        """Add arms, in O(new·m²)."""
+        z, mean, residual, signal = self._at(rows)
+        core = z[:, : self._core]
+        core_residual = diagonal(self.kernel, rows) - np.einsum("ij,ij->i", core, core)
+        core_signal = np.einsum("ij,ij->i", core @ self._core_solver, core)
+        self.arms = join(self.arms, rows)
+        self.diag = np.concatenate([self.diag, diagonal(self.kernel, rows)])
+        self.columns.add(self.arms, self.diag, rows)
+        self._buffer = np.hstack([self.features, z.T])
+        self.mean = np.concatenate([self.mean, mean])
+        self.residual = np.concatenate([self.residual, residual])
+        self.signal = np.concatenate([self.signal, signal])
+        self._core_residual = np.concatenate([self._core_residual, np.maximum(core_residual, 0.0) / self.ridge])
+        self._core_signal = np.concatenate([self._core_signal, np.maximum(core_signal, 0.0)])
+
+    def log_determinant(self, pulled: IntArray, counts: Array) -> float:
+        """Return logdet(V/λ) + Σ_i log(1 + n_i·residual_i), an upper bound of logdet(I + K_t/λ)."""
+        inside = -np.linalg.slogdet(self.solver)[1] - len(self._basis) * np.log(self.ridge) if self._basis else 0.0
+        return float(inside + np.log1p(counts * self.residual[pulled]).sum())
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything that the next pull depends on, but arms and kernel."""
+        return {
+            "model_members": self.members,
+            "model_basis": np.array(self._basis, dtype=np.int64),
+            "model_spare": np.array(sorted(self._spare), dtype=np.int64),
+            "model_numbers": np.array([self._core, self._steps], dtype=np.int64),
+            "model_slots": np.fromiter(self.columns.slots, dtype=np.int64),
+            "model_columns": self.columns.values[: len(self.columns.slots)],
+            "model_features": self.features,
+            "model_factor": self._factor.inverse,
+            "model_solver": self.solver,
+            "model_core_solver": self._core_solver,
+            "model_weights": self.weights,
+            "model_mean": self.mean,
+            "model_residual": self.residual,
+            "model_signal": self.signal,
+            "model_core_residual": self._core_residual,
+            "model_core_signal": self._core_signal,
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
+        given = {name.removeprefix("model_"): np.array(array) for name, array in arrays.items() if "model_" in name}
+        A, m, (core, steps) = n_rows(self.arms), len(given["basis"]), given["numbers"].tolist()
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+            ("mean", "residual", "signal", "core_residual", "core_signal"), (A,)
+        )
+        shapes |= {"features": (m, A), "factor": (m, m), "solver": (m, m), "weights": (m,)}
+        shapes |= {"core_solver": (core, core), "columns": (len(given["slots"]), A)}
+        for name, shape in shapes.items():
+            if given[name].shape != shape or not np.isfinite(given[name]).all():
+                raise ValueError(f"the model's {name} does not fit")
+        named = np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")])
+        if named.size and not 0 <= named.min() <= named.max() < A:
+            raise ValueError("the model's arms do not fit")
+        self.members, self._basis, self._spare = (
+            given["members"],
+            given["basis"].tolist(),
+            set(given["spare"].tolist()),
+        )
+        self._core, self._steps = core, steps
+        self.columns.values = given["columns"]
+        self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
+        self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
+        self.solver, self._core_solver, self.weights = given["solver"], given["core_solver"], given["weights"]
+        self.mean, self.residual, self.signal = given["mean"], given["residual"], given["signal"]
+        self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
+
+
+def _times_triangle(lower: Array, values: Array) -> Array:
+    """Return lower·values for a lower triangular matrix, in the memory of ``values`` (m, A)."""
+    if values.size:
+        dtrmm(1.0, lower.T, values.T, side=1, lower=0, trans_a=0, overwrite_b=1)
+    return values

@@ -1,0 +1,207 @@
+"""Widths β of the confidence intervals |f − μ| ≤ β·σ: what an upper confidence bound adds to the mean.
+
+Variances here are in ridge-leverage units, σ² = s²/λ with s the posterior's standard deviation and λ = noise²; a
+width for s itself is β/√λ. With F a bound on ‖f‖ in the kernel's space, ξ the noise, a = (1 + ε)/(1 − ε):
+
+    logdet       β = √λ·F + ξ·√(Σ_s log(1 + σ²_{s−1}(x_s)) + 2·log(1/δ))
+    theory       β = (1 + 1/√(1−ε))·√λ·F + ξ·√(2·(Σ_s log(1 + a·σ̃²_{s−1}(x_s)) + log(1/δ)))
+    theory-sum   β = (1 + 1/√(1−ε))·√λ·F + ξ·√(2·(a·(1 + log(1 + κ²t/λ))·Σ_i n_i·σ̃_i² + log(1/δ)))
+    public       β = √λ·F + ξ·√(log(t)·Σ_i n_i·σ̃_i² + log(1/δ))
+
+For the exact posterior Σ_s log(1 + σ²_{s−1}(x_s)) = logdet(I + K_t/λ), and ``logdet`` is the self-normalised bound
+itself: it holds for all arms and all steps with probability 1 − δ. For a dictionary the two ``theory`` forms hold
+at the papers' oversampling, ``logdet`` is the practical one. ``public`` is the form of the authors' code.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from squeak.bandits.checks import check_positive
+
+WidthLike: TypeAlias = "str | float | Width"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a width may depend on: all known before the next arm is chosen."""
+
+    ridge: float
+    noise: float
+    norm: float
+    delta: float
+    largest: float
+    """κ², the largest k(x, x) over the arms."""
+    pulls: int
+    log_sum: float
+    """Σ_s log(1 + inflation·σ²_{s−1}(x_s)) over the pulls."""
+    variance_sum: float
+    """Σ_i n_i·σ_i² over the arms."""
+
+
+@dataclass(frozen=True)
+class Width:
+    """A width β in ridge-leverage units: ``width(evidence)``.
+
+    ``inflation`` is the factor a on the variances inside the running log-determinant.
+    """
+
+    @property
+    def inflation(self) -> float:
+        """The factor a."""
+        return 1.0
+
+    def __call__(self, seen: Evidence) -> float:
+        """Return β."""
+        raise TypeError("Width is abstract: use 'logdet', 'theory', 'theory-sum', 'public' or a number")
+
+    def in_batch(self, beta: float, factor: float) -> float:
+        """Return the width to use inside a batch of that factor; theory needs √factor more."""
+        return beta
+
+
+@dataclass(frozen=True)
+class LogDet(Width):
+    """√λ·F + ξ·√(log-determinant + 2·log(1/δ)): the self-normalised bound.
+
+    References
+    ----------
+    Spec 4, "tight self-normalized"; Carratino thesis, equation 7.5 is the same with a looser constant.
+
+    Examples
+    --------
+    >>> from squeak.bandits.widths import Evidence, LogDet
+    >>> seen = Evidence(ridge=1.0, noise=1.0, norm=1.0, delta=0.1, largest=1.0, pulls=5, log_sum=3, variance_sum=2)
+    >>> round(LogDet()(seen), 3)
+    3.758
+    """
+
+    def __call__(self, seen: Evidence) -> float:
+        """Return β."""
+        return math.sqrt(seen.ridge) * seen.norm + seen.noise * math.sqrt(seen.log_sum - 2.0 * math.log(seen.delta))
+
+
+@dataclass(frozen=True)
+class _Theory(Width):
+    """What both valid forms for a dictionary share."""
+
+    eps: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.eps < 1:
+            raise ValueError(f"eps must lie between 0 and 1; it is {self.eps!r}")
+
+    @property
+    def inflation(self) -> float:
+        """The factor a = (1 + ε)/(1 − ε)."""
+        return (1.0 + self.eps) / (1.0 - self.eps)
+
+    def _from(self, seen: Evidence, information: float) -> float:
+        bias = (1.0 + 1.0 / math.sqrt(1.0 - self.eps)) * math.sqrt(seen.ridge) * seen.norm
+        return bias + seen.noise * math.sqrt(2.0 * (information - math.log(seen.delta)))
+
+    def in_batch(self, beta: float, factor: float) -> float:
+        """Return √factor·β, for variances shrink by at most that factor while the mean waits."""
+        return math.sqrt(factor) * beta
+
+
+@dataclass(frozen=True)
+class Theory(_Theory):
+    """The tighter valid form for BKB: the log-determinant from inflated estimates, computed as it goes.
+
+    References
+    ----------
+    Spec 5, "tighter and still online"; Carratino thesis, theorem 21, corrected.
+    """
+
+    def __call__(self, seen: Evidence) -> float:
+        """Return β."""
+        return self._from(seen, seen.log_sum)
+
+
+@dataclass(frozen=True)
+class TheorySum(_Theory):
+    """The valid form for BKB from the sum of variances.
+
+    References
+    ----------
+    Spec 5, "valid"; Carratino thesis, theorem 21, corrected.
+    """
+
+    def __call__(self, seen: Evidence) -> float:
+        """Return β."""
+        growth = 1.0 + math.log1p(seen.largest * seen.pulls / seen.ridge)
+        return self._from(seen, self.inflation * growth * seen.variance_sum)
+
+
+@dataclass(frozen=True)
+class Public(Width):
+    """The form of the authors' public code; no theorem.
+
+    References
+    ----------
+    Spec 5, "practical".
+    """
+
+    def __call__(self, seen: Evidence) -> float:
+        """Return β."""
+        growth = math.log(max(seen.pulls, 1))
+        return math.sqrt(seen.ridge) * seen.norm + seen.noise * math.sqrt(
+            seen.variance_sum * growth - math.log(seen.delta)
+        )
+
+
+@dataclass(frozen=True)
+class Constant(Width):
+    """So many posterior standard deviations, whatever was seen: μ + c·s.
+
+    Examples
+    --------
+    >>> from squeak.bandits.widths import Constant, Evidence
+    >>> Constant(2.0)(Evidence(0.25, 0.5, 1.0, 0.1, 1.0, 5, 3.0, 2.0))
+    1.0
+    """
+
+    deviations: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_positive(self.deviations, "beta")
+
+    def __call__(self, seen: Evidence) -> float:
+        """Return β."""
+        return self.deviations * math.sqrt(seen.ridge)
+
+
+NAMES: dict[str, type[Width]] = {
+    "logdet": LogDet,
+    "theory": Theory,
+    "theory-sum": TheorySum,
+    "public": Public,
+}
+
+
+def make_width(beta: WidthLike) -> Width:
+    """Return the width that the user named: a word, a number of standard deviations, or a :class:`Width`."""
+    if isinstance(beta, Width):
+        return beta
+    if isinstance(beta, str):
+        if beta not in NAMES:
+            raise ValueError(f"beta must be a number or one of {', '.join(NAMES)}; it is {beta!r}")
+        return NAMES[beta]()
+    return Constant(check_positive(beta, "beta"))
+
+
+def width_to_data(width: Width) -> dict[str, Any]:
+    """Return the width as JSON data."""
+    names = {cls: name for name, cls in NAMES.items()} | {Constant: "constant"}
+    if type(width) not in names:
+        raise TypeError(f"{width!r} is code, which is never stored")
+    return {"name": names[type(width)]} | dict(vars(width))
+
+
+def width_from_data(data: dict[str, Any]) -> Width:
+    """Return the width that :func:`width_to_data` described."""
+    values = {key: float(value) for key, value in data.items() if key != "name"}
+    return (NAMES | {"constant": Constant})[data["name"]](**values)

@@ -1,0 +1,149 @@
+"""``squeak optimize``."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from squeak.cli.options import (
+    BadRows,
+    Categories,
+    CategoriesAs,
+    Data,
+    KernelChoice,
+    KernelName,
+    Missing,
+    MissingAs,
+    Names,
+    OnBadRows,
+    Scale,
+    ScaleBy,
+    Seed,
+    kernel_of,
+    names_of,
+    or_none,
+    positive,
+)
+
+
+def optimize(
+    data: Data,
+    reward: Annotated[
+        str | None,
+        typer.Option(help="A column with each row's reward: replay a finished study.", show_default=False),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Run for each row chosen, its number and columns as arguments; prints the reward."),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="How many rewards to ask for.")] = 100,
+    minimize: Annotated[bool, typer.Option("--minimize", help="Smaller rewards are better.")] = False,
+    columns: Names = None,
+    drop: Names = None,
+    scale: ScaleBy = Scale.standard,
+    categories: CategoriesAs = Categories.onehot,
+    missing: MissingAs = Missing.none,
+    on_bad_rows: OnBadRows = BadRows.refuse,
+    kernel: KernelChoice = KernelName.rbf,
+    length_scale: Annotated[
+        str, typer.Option(help="The kernel's width at first: a number or 'median'.")
+    ] = "median",
+    noise: Annotated[float, typer.Option(callback=positive, help="Of a reward, at first.")] = 0.1,
+    fixed: Annotated[bool, typer.Option("--fixed", help="Never fit width and noise to the rewards.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write every pull here, as CSV.", show_default=False)
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Keep the state in this .sqk file; go on from it if it is there.", show_default=False),
+    ] = None,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Choose rows of DATA, one experiment after the other, so that the best is found with few.
+
+    Each row is a candidate. Its reward comes from a column (--reward) or from a command that is run for it
+    (--command).
+    """
+    import squeak as sq
+    from squeak.bandits import AutoUCB
+
+    if (reward is None) == (command is None):
+        raise typer.BadParameter("give either --reward COLUMN or --command 'PROGRAM ...'")
+    for path in (out, state):
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(f"the folder {path.parent} does not exist")
+    source = sq.rows(
+        data if len(data) > 1 else data[0],
+        reward,
+        names_of(columns),
+        drop=names_of(drop) or (),
+        scale=or_none(scale),
+        categories=or_none(categories),
+        missing=or_none(missing),
+        on_bad_rows=on_bad_rows.value,
+    )
+    arms, rewards = source.collect()
+    sign = -1.0 if minimize else 1.0
+    if state is not None and state.exists():
+        bandit = AutoUCB.load(state)
+        if bandit.n_arms != len(arms) or not np.array_equal(bandit.arms_, arms):
+            raise ValueError(f"{state} belongs to other rows, or to the same read in another way")
+        bandit.forget(bandit.pending_) if len(bandit.pending_) else None
+    else:
+        refit = None if fixed else "doubling"
+        bandit = AutoUCB(arms, kernel_of(kernel, length_scale), noise=noise, refit=refit, random_state=seed)
+    bandit.verbose = 0 if quiet else 1
+    judge = _Judge(arms, None if rewards is None else np.asarray(rewards, dtype=np.float64), command, sign)
+    try:
+        bandit.run(judge, steps)
+    finally:
+        if state is not None and bandit.n_told_:
+            bandit.save(state)
+        if out is not None:
+            _write(out, bandit, sign)
+    best = bandit.best_
+    typer.echo(f"best row {best.index}: reward {sign * best.mean:.6g} ± {best.std:.2g} by the posterior mean")
+    seen = bandit.rewards_[bandit.pulls_ == best.index]
+    typer.echo(
+        f"  asked {len(seen)} times, mean {sign * seen.mean():.6g}; "
+        f"{bandit.n_told_} rewards of {len(arms):,} rows in all"
+    )
+
+
+class _Judge:
+    """The reward of a row: from its column, or printed by the user's command."""
+
+    def __init__(self, arms: Any, rewards: Any, command: str | None, sign: float) -> None:
+        self._arms, self._rewards, self._sign = arms, rewards, sign
+        self._command = None if command is None else shlex.split(command)
+
+    def __call__(self, row: int) -> float:
+        if self._command is None:
+            return self._sign * float(self._rewards[row])
+        values = [repr(float(value)) for value in np.ravel(self._arms[row])]
+        done = subprocess.run([*self._command, str(row), *values], capture_output=True, text=True, check=False)
+        last = (done.stdout.strip().splitlines() or [""])[-1]
+        if done.returncode != 0:
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise ValueError(f"the command ended with code {done.returncode} for row {row}; it said: {said}")
+        try:
+            return self._sign * float(last)
+        except ValueError:
+            raise ValueError(
+                f"the command printed {last!r} for row {row}; its last line must be the reward"
+            ) from None
+
+
+def _write(out: Path, bandit: Any, sign: float) -> None:
+    with out.open("w", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["step", "row", "reward"])
+        for step, (row, value) in enumerate(zip(bandit.pulls_, bandit.rewards_, strict=True)):
+            table.writerow([step, int(row), repr(sign * float(value))])

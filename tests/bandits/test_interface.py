@@ -1,0 +1,333 @@
+"""What every bandit over arms keeps.
+
+Ask and tell in any order, clear errors, new and retired arms, files in the same bits.
+"""
+
+import inspect
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import squeak
+from squeak import bandits
+from squeak.bandits import (
+    BKB,
+    GPBUCB,
+    GPUCB,
+    AutoUCB,
+    BatchBKB,
+    DictionaryThompson,
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    RandomFeatureUCB,
+    SorUCB,
+    UniformArms,
+)
+from squeak.bandits.base import Bandit
+from squeak.core.storage import NotStoredError, StorageError
+from squeak.kernels import RBF, PairwiseKernel
+
+MAKERS = {
+    "GPUCB": (GPUCB, {}),
+    "BKB": (BKB, {"oversampling": 2.0}),
+    "BatchBKB": (BatchBKB, {}),
+    "BatchBKB, local": (BatchBKB, {"stopping": "local", "max_batch": 9}),
+    "AutoUCB": (AutoUCB, {"crossover": 12, "repeats": 1.0}),
+    "AutoUCB, theory": (AutoUCB, {"crossover": 1000, "beta": "theory"}),
+    "UniformArms": (UniformArms, {}),
+    "ExpectedImprovement": (ExpectedImprovement, {}),
+    "ProbabilityOfImprovement": (ProbabilityOfImprovement, {}),
+    "GPBUCB": (GPBUCB, {"batch_size": 4}),
+    "SorUCB": (SorUCB, {}),
+    "DictionaryThompson": (DictionaryThompson, {}),
+    "RandomFeatureUCB": (RandomFeatureUCB, {"n_frequencies": 30}),
+}
+STORED = [name for name in MAKERS if name != "RandomFeatureUCB"]
+
+
+@pytest.fixture
+def arms(rng):
+    return rng.random((80, 2))
+
+
+@pytest.fixture(params=MAKERS)
+def make(request, arms):
+    cls, params = MAKERS[request.param]
+    return lambda **more: cls(arms, **({"kernel": RBF(0.3), "noise": 0.1, "random_state": 0} | params | more))
+
+
+@pytest.fixture(params=STORED)
+def stored(request, arms):
+    cls, params = MAKERS[request.param]
+    return lambda **more: cls(arms, **({"kernel": RBF(0.3), "noise": 0.1, "random_state": 0} | params | more))
+
+
+def value(arm):
+    return float(np.sin(0.2 * arm))
+
+
+def step(bandit):
+    asked = np.atleast_1d(bandit.ask())
+    bandit.tell(asked, [value(i) for i in asked])
+    return asked.tolist()
+
+
+def test_every_public_bandit_is_in_this_suite():
+    public = {m for m in vars(bandits).values() if inspect.isclass(m) and issubclass(m, Bandit)}
+    assert public == {cls for cls, _ in MAKERS.values()}
+
+
+def test_the_same_seed_gives_the_same_pulls_and_another_does_not(make):
+    first, again, other = make().run(value, 40), make().run(value, 40), make(random_state=7).run(value, 40)
+    assert np.array_equal(first.pulls_, again.pulls_)
+    assert not np.array_equal(first.pulls_, other.pulls_)
+    assert first.n_told_ == 40
+
+
+@pytest.mark.parametrize("at", [0, 5, 30])
+def test_a_saved_bandit_goes_on_in_the_same_bits(stored, tmp_path, at):
+    bandit = stored()
+    for _ in range(at):
+        step(bandit)
+    pending = np.atleast_1d(bandit.ask())
+    squeak.save(bandit, tmp_path / "a.sqk")
+    again = squeak.load(tmp_path / "a.sqk")
+    assert type(again) is type(bandit)
+    assert np.array_equal(again.pending_, bandit.pending_)
+    for which in (bandit, again):
+        which.tell(pending, np.zeros(len(pending)))
+    for _ in range(25):
+        assert step(bandit) == step(again)
+    for a, b in zip(bandit.posterior(), again.posterior(), strict=True):
+        assert np.array_equal(a, b)
+    assert bandit.beta_ == again.beta_
+
+
+def test_an_altered_file_is_refused(stored, tmp_path):
+    bandit = stored().run(value, 20)
+    arrays, content = bandit.to_parts()
+    for name in ("counts", "pulls", "sums"):
+        squeak.core.storage.write(tmp_path / "b.sqk", bandit.kind, arrays | {name: arrays[name][:-1]}, content)
+        with pytest.raises(StorageError):
+            squeak.load(tmp_path / "b.sqk")
+    with pytest.raises(StorageError, match="not a"):
+        (BKB if type(bandit) is GPUCB else GPUCB).load(tmp_path / "b.sqk")
+
+
+def test_a_kernel_that_is_code_must_be_given_again(tmp_path):
+    kernel = PairwiseKernel(lambda a, b: float(np.exp(-abs(len(a) - len(b)))))
+    bandit = GPUCB(["a", "bb", "cccc", "dddddddd"], kernel, random_state=0).run(float, 10)
+    bandit.save(tmp_path / "c.sqk")
+    with pytest.raises(NotStoredError, match="code"):
+        GPUCB.load(tmp_path / "c.sqk")
+    assert GPUCB.load(tmp_path / "c.sqk", kernel).ask() == bandit.ask()
+
+
+BAD_TELLS = [
+    ((3, np.nan), ValueError, "reward of arm 3 is nan"),
+    ((3, np.inf), ValueError, "reward of arm 3 is inf"),
+    ((80, 1.0), ValueError, "arm 80 is unknown: there are 80 arms"),
+    ((-1, 1.0), ValueError, "arm -1 is unknown"),
+    (([1, 2], [1.0]), ValueError, "2 arms were pulled"),
+    (([], []), ValueError, "no arm was named"),
+    ((1.5, 1.0), TypeError, "by their numbers"),
+    (("a", 1.0), TypeError, "by their numbers"),
+    ((3, "x"), TypeError, "rewards must be numbers"),
+    (([[1, 2]], [[1.0, 2.0]]), TypeError, "flat list"),
+    ((3, 1e300), ValueError, "too large"),
+]
+
+
+@pytest.mark.parametrize(("told", "error", "words"), BAD_TELLS)
+def test_a_bad_tell_is_one_clear_error_and_changes_nothing(make, told, error, words):
+    bandit = make().run(value, 12)
+    before = [*bandit.posterior(), bandit.counts_.copy(), bandit.sums_.copy(), bandit.rewards_]
+    with pytest.raises(error, match=words):
+        bandit.tell(*told)
+    for a, b in zip(before, [*bandit.posterior(), bandit.counts_, bandit.sums_, bandit.rewards_], strict=True):
+        assert np.array_equal(a, b)
+
+
+BAD_PARAMS = [
+    ({"noise": 0.0}, ValueError, "noise must be positive"),
+    ({"noise": "x"}, TypeError, "noise must be a number"),
+    ({"noise": 1e-9}, ValueError, "lost in rounding"),
+    ({"norm": -1.0}, ValueError, "norm must be positive"),
+    ({"delta": 1.0}, ValueError, "delta must be below 1"),
+    ({"beta": "wide"}, ValueError, "beta must be"),
+    ({"beta": -2.0}, ValueError, "beta must be positive"),
+    ({"prior_mean": np.nan}, ValueError, "prior_mean must be finite"),
+    ({"refit": "often"}, ValueError, "refit must be"),
+    ({"kernel": 3}, TypeError, "kernel must be a kernel"),
+    ({"random_state": "a"}, TypeError, "random_state"),
+]
+
+
+@pytest.mark.parametrize(("params", "error", "words"), BAD_PARAMS)
+def test_bad_parameters_are_refused(make, params, error, words):
+    with pytest.raises(error, match=words):
+        make(**params)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"oversampling": 0}, "oversampling"),
+        ({"batch_factor": 1.0}, "above 1"),
+        ({"stopping": "x"}, "stopping"),
+        ({"max_batch": 0}, "max_batch"),
+    ],
+)
+def test_bad_parameters_of_batches_are_refused(arms, params, words):
+    with pytest.raises(ValueError, match=words):
+        BatchBKB(arms, RBF(0.3), **params)
+
+
+def test_bad_arms_are_refused():
+    with pytest.raises(ValueError, match="row 1, column 0 is nan"):
+        GPUCB([[1.0], [np.nan]])
+    with pytest.raises(ValueError, match="no rows"):
+        GPUCB(np.zeros((0, 2)))
+
+
+def test_tell_without_ask_is_data_from_before(make):
+    bandit = make()
+    bandit.tell([3, 3, 9, 40], [1.0, 1.2, 0.1, -0.5])
+    assert bandit.n_told_ == 4
+    assert bandit.best_.index == 3
+    step(bandit)
+
+
+def test_rewards_may_come_in_any_order(make):
+    bandit = make().run(value, 8)
+    asked = np.concatenate([np.atleast_1d(bandit.ask()) for _ in range(5)])
+    for arm in np.random.default_rng(0).permutation(asked):
+        bandit.tell(arm, value(arm))
+    assert len(bandit.pending_) == 0
+    assert bandit.n_told_ == 8 + len(asked)
+    step(bandit)
+
+
+def test_one_arm_is_pulled_again_and_again(make):
+    cls = type(make())
+    bandit = cls(np.ones((1, 2)), RBF(1.0), noise=0.1, random_state=0).run(lambda i: 2.0, 15)
+    assert bandit.best_.index == 0
+    assert bandit.best_.mean == pytest.approx(2.0, rel=0.1)
+
+
+def test_constant_rewards_do_no_harm(make):
+    bandit = make(prior_mean=3.0).run(lambda i: 3.0, 30)
+    mean, std = bandit.posterior()
+    np.testing.assert_allclose(mean, 3.0, atol=1e-9)
+    assert np.isfinite(std).all()
+
+
+def test_equal_arms_share_what_is_known(rng):
+    arms = np.repeat(rng.random((10, 2)), 4, axis=0)
+    for cls in (GPUCB, BKB, BatchBKB, AutoUCB):
+        mean, std = cls(arms, RBF(0.3), noise=0.1, random_state=0).run(value, 60).posterior()
+        np.testing.assert_allclose(mean.reshape(10, 4), np.repeat(mean[::4], 4).reshape(10, 4), atol=1e-6)
+        np.testing.assert_allclose(std.reshape(10, 4), np.repeat(std[::4], 4).reshape(10, 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [GPUCB, BKB, BatchBKB, AutoUCB])
+@pytest.mark.parametrize("told", [0, 7, 40])
+def test_arms_added_on_the_way_are_as_if_they_had_been_there(arms, cls, told):
+    late = cls(arms[:50], RBF(0.3), noise=0.1, random_state=0)
+    early = cls(arms, RBF(0.3), noise=0.1, random_state=0)
+    some = np.random.default_rng(0).integers(0, 50, told)
+    if told:
+        late.tell(some, np.sin(some))
+        early.tell(some, np.sin(some))
+        late.posterior()
+    assert late.add_arms(arms[50:]).tolist() == list(range(50, 80))
+    for a, b in zip(late.posterior(), early.posterior(), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-7)
+    for bandit in (late, early):
+        bandit.tell(np.arange(80), np.cos(np.arange(80)))
+    for a, b in zip(late.posterior(), early.posterior(), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    with pytest.raises(ValueError, match="3 columns"):
+        late.add_arms(np.ones((1, 3)))
+    assert late.n_arms == 80
+
+
+def test_retired_arms_are_never_asked_for(make):
+    bandit = make()
+    bandit.retire(np.arange(0, 80, 2))
+    bandit.run(value, 30)
+    assert (bandit.pulls_ % 2 == 1).all()
+    bandit.retire(np.arange(80))
+    with pytest.raises(ValueError, match="every arm is retired"):
+        bandit.ask()
+
+
+def test_an_interrupt_in_a_run_leaves_what_was_told(make):
+    bandit = make()
+
+    def fails(arm):
+        if bandit.n_told_ >= 10:
+            raise KeyboardInterrupt
+        return value(arm)
+
+    with pytest.raises(KeyboardInterrupt):
+        bandit.run(fails, 50)
+    assert bandit.n_told_ >= 10
+    assert len(bandit.pending_) == 0
+    bandit.run(value, 5)
+
+
+def test_a_run_whose_function_gives_nan_stops_with_the_state_before(make):
+    bandit = make().run(value, 5)
+    with pytest.raises(ValueError, match="nan"):
+        bandit.run(lambda i: np.nan, 5)
+    assert (bandit.n_told_, len(bandit.pending_)) == (5, 0)
+
+
+def test_forgetting_what_was_not_asked_is_an_error(make):
+    bandit = make()
+    with pytest.raises(ValueError, match="not pending"):
+        bandit.forget(3)
+
+
+def test_float32_and_sparse_arms_give_the_pulls_of_dense_ones(arms):
+    runs = [
+        GPUCB(X, RBF(0.3), noise=0.1, random_state=0).run(value, 25).pulls_ for X in (arms, sp.csr_matrix(arms))
+    ]
+    assert np.array_equal(*runs)
+    mean, _ = GPUCB(arms.astype(np.float32), RBF(0.3), noise=0.1, random_state=0).run(value, 25).posterior()
+    assert mean.dtype == np.float64
+
+
+def test_the_input_is_neither_modified_nor_kept(make, arms):
+    before, bandit = arms.copy(), make().run(value, 10)
+    assert np.array_equal(arms, before)
+    asked = make().run(value, 10)
+    arms[:] = 7.0
+    assert step(bandit) == step(asked)
+
+
+def test_a_refit_improves_the_likelihood_and_keeps_the_data(arms):
+    f = np.sin(9 * arms[:, 0])
+    rng = np.random.default_rng(0)
+    for cls in (GPUCB, BKB, BatchBKB, AutoUCB):
+        bandit = cls(arms, RBF(3.0), noise=1.0, refit=[40, 70], random_state=0)
+        some = rng.integers(0, 80, 30)
+        bandit.tell(some, 5 + f[some] + 0.1 * rng.standard_normal(30))
+        bandit.run(lambda i: 5 + f[i] + 0.1 * rng.standard_normal(), 60)
+        assert bandit.kernel_.length_scale < 1.0
+        assert 0.05 < bandit.noise_ < 0.2
+        assert abs(bandit.prior_mean_ - 5) < 1.5
+        mean, _ = bandit.posterior()
+        assert np.abs(mean - 5 - f).max() < 0.5
+
+
+def test_tiny_noise_and_crowded_arms_stay_finite():
+    arms = np.linspace(0, 1e-3, 60).reshape(-1, 1)
+    for cls in (GPUCB, BKB, BatchBKB):
+        bandit = cls(arms, RBF(1.0), noise=2e-5, random_state=0).run(lambda i: 1.0, 150)
+        mean, std = bandit.posterior()
+        assert np.isfinite(mean).all()
+        np.testing.assert_allclose(mean, 1.0, atol=1e-3)
+        assert (std < 1e-2).all()

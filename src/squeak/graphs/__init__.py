@@ -1,0 +1,20 @@
+"""Graphs: an edge is a row and its effective resistance its leverage score."""
+
+from squeak.graphs.accuracy import spectral_accuracy
+from squeak.graphs.blocks import edge_blocks
+from squeak.graphs.resistance import edge_leverage, effective_resistances
+from squeak.graphs.sample import EdgeSample
+from squeak.graphs.sparsify import sparsifier_report, sparsify
+from squeak.graphs.stream import OnlineSparsifier, StreamSparsifier
+
+__all__ = [
+    "EdgeSample",
+    "OnlineSparsifier",
+    "StreamSparsifier",
+    "edge_blocks",
+    "edge_leverage",
+    "effective_resistances",
+    "sparsifier_report",
+    "sparsify",
+    "spectral_accuracy",
+]

@@ -1,0 +1,31 @@
+"""Thin a sample of edges to their scores, and keep it connected on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from squeak.core.seeds import SHRINK, generator_at
+from squeak.core.thinning import keep_probability, thin
+from squeak.core.types import Array
+from squeak.graphs.forest import best_forest
+from squeak.graphs.oracle import Oracle
+from squeak.graphs.sample import EdgeSample
+
+
+def thinned(sample: EdgeSample, scores: Array, seed: int, *place: int, connected: bool) -> EdgeSample:
+    """Return the sample with every probability lowered to its score, p' = min(p, (oversampling/copies)·score), and thinned.
+
+    With ``connected`` the spanning forest of the best scores keeps its probabilities, so that no coin of it is tossed: each
+    component stays whole. What is kept so is decided before the draw, so weights stay unbiased.
+    """
+    chances = keep_probability(scores, sample.oversampling, sample.copies)
+    if connected:
+        chances[best_forest(sample.atoms, scores)] = 1.0
+    probabilities, counts = thin(sample.probabilities, sample.counts, chances, generator_at(seed, SHRINK, *place))
+    alive = np.flatnonzero(counts > 0)
+    return sample.take(alive, probabilities[alive], counts[alive])
+
+
+def shrink(sample: EdgeSample, oracle: Oracle, seed: int, *place: int, connected: bool) -> EdgeSample:
+    """Return the sample thinned to the scores of its edges within itself."""
+    return thinned(sample, oracle.own_scores(sample.original), seed, *place, connected=connected)

@@ -2,6 +2,8 @@
 
 from squeak.graphs.accuracy import spectral_accuracy
 from squeak.graphs.blocks import edge_blocks
+from squeak.graphs.harmonic import HarmonicClassifier, HarmonicRegressor
+from squeak.graphs.neighbours import knn_graph
 from squeak.graphs.resistance import edge_leverage, effective_resistances
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.sparsify import sparsifier_report, sparsify
@@ -9,11 +11,14 @@ from squeak.graphs.stream import OnlineSparsifier, StreamSparsifier
 
 __all__ = [
     "EdgeSample",
+    "HarmonicClassifier",
+    "HarmonicRegressor",
     "OnlineSparsifier",
     "StreamSparsifier",
     "edge_blocks",
     "edge_leverage",
     "effective_resistances",
+    "knn_graph",
     "sparsifier_report",
     "sparsify",
     "spectral_accuracy",

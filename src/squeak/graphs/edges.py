@@ -63,6 +63,10 @@ class Edges:
 
     def components(self) -> tuple[int, IntArray]:
         """Return how many components there are and which one each node is in."""
+        return self._components
+
+    @cached_property
+    def _components(self) -> tuple[int, IntArray]:
         count, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
         return int(count), labels.astype(np.int64)
 

@@ -62,7 +62,9 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
         return _table(array, n_nodes)
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"an adjacency matrix must be square; it has shape {array.shape}")
-    return _sparse(sp.csr_matrix(_numbers(array)), dense=True)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"an adjacency matrix must hold real numbers, not {array.dtype}")
+    return _sparse(sp.csr_matrix(array.astype(np.float64)), dense=True)
 
 
 _WAYS = "pass a square adjacency matrix, an array of edges (m, 2) or (m, 3), (u, v, weights), a networkx graph or a path"
@@ -76,17 +78,12 @@ def _shape(array: Any) -> str:
     return f" of shape {array.shape}" if array.dtype != object else ""
 
 
-def _numbers(array: Any) -> Any:
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"an adjacency matrix must hold real numbers, not {array.dtype}")
-    return array.astype(np.float64)
-
-
 def _sparse(matrix: Any, *, dense: bool = False) -> Form:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"an adjacency matrix must be square; it has shape {matrix.shape}")
-    values = _numbers(np.asarray(matrix.data)) if matrix.format != "lil" else None
-    A = sp.csr_matrix(matrix, dtype=np.float64) if values is not None else sp.csr_matrix(matrix.astype(np.float64))
+    if np.dtype(matrix.dtype).kind not in "fiub":
+        raise TypeError(f"an adjacency matrix must hold real numbers, not {matrix.dtype}")
+    A = sp.csr_matrix(matrix).astype(np.float64)
     A.sum_duplicates()
     if A.nnz and not np.isfinite(A.data).all():
         place = int(np.flatnonzero(~np.isfinite(A.data))[0])

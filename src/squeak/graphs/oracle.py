@@ -34,7 +34,7 @@ class Oracle:
         self._size = float(graph.weights.max())
         self._graph = graph.with_weights(graph.weights / self._size)
         self._keys = graph.u * graph.n_nodes + graph.v
-        _, self._labels = graph.components()
+        _, self._labels = self._graph.components()
         ridge = scoring.ridge / self._size
         self._inverse: Array | None = None
         with engine.single_blas():

@@ -209,7 +209,9 @@ def _exact(graph: Edges, ridge: float) -> Array:
 def dense_inverse(graph: Edges, ridge: float) -> Array:
     """Return (L + ridge·I)⁻¹, or without a ridge (L + Σ c·11ᵀ)⁻¹ over components: r = P_uu + P_vv − 2P_uv within each."""
     n = graph.n_nodes
-    M = graph.laplacian().toarray()
+    M = np.zeros((n, n))
+    M[graph.u, graph.v] = M[graph.v, graph.u] = -graph.weights
+    M[np.diag_indices(n)] = graph.degrees()
     if ridge > 0:
         M += ridge * np.eye(n)
     else:

@@ -95,6 +95,8 @@ class StreamState:
         if self._oracle is not None:
             scores = self._oracle.new_scores(piece.u, piece.v, piece.weights)
             p = keep_probability(scores, plan.oversampling, plan.copies)
+            if plan.connected:
+                p[scores >= 1.0] = 1.0  # they join two components
         kept = np.flatnonzero(uniforms < any_survives(p, plan.copies))
         nodes = np.maximum(np.maximum.accumulate(piece.v[kept] + 1), self._nodes_seen)
         limit = np.maximum(GROWTH * self._scored, np.maximum(FIRST, self._first_size(nodes)))

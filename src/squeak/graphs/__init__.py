@@ -2,6 +2,7 @@
 
 from squeak.graphs.accuracy import spectral_accuracy
 from squeak.graphs.blocks import edge_blocks
+from squeak.graphs.distributed import DistributedSparsifier
 from squeak.graphs.harmonic import HarmonicClassifier, HarmonicRegressor
 from squeak.graphs.neighbours import knn_graph
 from squeak.graphs.resistance import edge_leverage, effective_resistances
@@ -10,6 +11,7 @@ from squeak.graphs.sparsify import sparsifier_report, sparsify
 from squeak.graphs.stream import OnlineSparsifier, StreamSparsifier
 
 __all__ = [
+    "DistributedSparsifier",
     "EdgeSample",
     "HarmonicClassifier",
     "HarmonicRegressor",

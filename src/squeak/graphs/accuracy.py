@@ -34,8 +34,8 @@ def spectral_accuracy(
 ) -> float:
     """Return ε = ‖(L + ridge·I)^(-1/2)(L_H − L)(L + ridge·I)^(-1/2)‖, the accuracy of a sparsifier H.
 
-    It is the smallest ε with (1 − ε)L − ε·ridge·I ⪯ L_H ⪯ (1 + ε)L + ε·ridge·I, on the range of L where ridge is 0. Up to 1,500
-    nodes it is exact. Beyond, Lanczos steps on the pencil (L_H − L, L + ridge·I) run until the value changes
+    It is the smallest ε with (1 − ε)L − ε·ridge·I ⪯ L_H ⪯ (1 + ε)L + ε·ridge·I, on the range of L where ridge is 0.
+    Up to 1,500 nodes it is exact. Beyond, Lanczos steps on the pencil (L_H − L, L + ridge·I) run until the value changes
     by less than ``tolerance``; they approach it from below. It is at least 1 where H cuts a component of the
     graph in two, and infinite where H joins two of them and the ridge is 0.
 
@@ -118,7 +118,7 @@ def _lanczos(one: Edges, other: Edges, ridge: float, tolerance: float, rng: np.r
     for step in range(min(STEPS, one.n_nodes)):
         image = form(w)
         size = float(np.sqrt(max(w @ image, 0.0)))
-        if size <= 1e-12 * (1.0 if not betas else max(*betas, abs(alphas[0]))) or size == 0:
+        if size == 0 or (history and size <= 1e-12 * history[-1]):
             break
         if step:
             betas.append(size)

@@ -47,15 +47,14 @@ def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> I
         source = (block.X for block in source.blocks())
     if hasattr(source, "__next__"):
         for block in source:
-            for edges in edge_blocks(block, n_nodes, first=first):
-                yield edges
+            yield from edge_blocks(block, n_nodes, first=first)
             first += _count(block)
         return
     if sp.issparse(source) or type(source).__module__.partition(".")[0] in ADAPTERS:
         yield read_graph(source).edges
         return
     if isinstance(source, tuple) and len(source) in (2, 3) and np.ndim(source[0]) == 1:
-        yield check_edges(*source, n_nodes=n_nodes, first=first)
+        yield check_edges(source[0], source[1], source[2] if len(source) == 3 else None, n_nodes, first=first)
         return
     array = np.asarray(source)
     if array.ndim == 2 and array.shape[1] in (2, 3) and array.dtype.kind in "iuf":

@@ -55,7 +55,9 @@ class Edges:
     def degrees(self) -> Array:
         """Return the sum of the weights at every node."""
         n, w = self.n_nodes, self.weights
-        return np.bincount(self.u, w, minlength=n) + np.bincount(self.v, w, minlength=n)
+        return np.asarray(
+            np.bincount(self.u, w, minlength=n) + np.bincount(self.v, w, minlength=n), dtype=np.float64
+        )
 
     def laplacian(self) -> Any:
         """Return L = Σ a_e b_e b_eᵀ, CSR, with b_e = χ_u − χ_v."""

@@ -19,7 +19,7 @@ def rooted_forest(edges: Edges) -> IntArray:
     if len(reached) == n:
         parents = parents.astype(np.int64)
         parents[0] = -1
-        return parents
+        return np.asarray(parents)
     _, labels = edges.components()
     roots = np.unique(labels, return_index=True)[1]
     above = sp.csr_matrix((np.ones(len(roots)), (np.zeros(len(roots), dtype=int), roots)), (1, n))
@@ -27,7 +27,7 @@ def rooted_forest(edges: Edges) -> IntArray:
     _, parents = sp.csgraph.breadth_first_order(with_root, n, directed=True, return_predecessors=True)
     parents = parents[:n].astype(np.int64)
     parents[parents == n] = -1
-    return parents
+    return np.asarray(parents)
 
 
 def bridges(edges: Edges) -> NDArray[np.bool_]:

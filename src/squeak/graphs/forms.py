@@ -108,7 +108,8 @@ def _sparse(matrix: Any, *, dense: bool = False) -> Form:
 
 
 def _columns(graph: tuple[Any, ...], n_nodes: int | None) -> Form:
-    edges = merged(check_edges(*graph, n_nodes=n_nodes))
+    weights = graph[2] if len(graph) == 3 else None
+    edges = merged(check_edges(graph[0], graph[1], weights, n_nodes))
     return Form(edges, lambda found: (found.u, found.v, found.weights))
 
 

@@ -20,7 +20,7 @@ from squeak.graphs.solver import NormalisedSystem
 from squeak.graphs.sparsify import sparsify
 
 SOLVE = 1e-6
-DEFAULT_ALPHA = 0.01
+DEFAULT_ALPHA = 1.0
 
 
 def graph_of(X: Any, kind: str, n_neighbors: int, scaling: str) -> tuple[Edges, Any]:
@@ -36,7 +36,7 @@ def graph_of(X: Any, kind: str, n_neighbors: int, scaling: str) -> tuple[Edges, 
 def _is_graph(X: Any) -> bool:
     if isinstance(X, Edges | tuple | str) or type(X).__module__.partition(".")[0] in ADAPTERS:
         return True
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[0] != shape[1]:
         return False
     if sp.issparse(X):
@@ -218,7 +218,9 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
         y = np.asarray(y)
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional; it has shape {y.shape}")
-        unknown = (y == -1) | (y == "-1") if y.dtype.kind not in "OUS" else np.array([v in (-1, None, "-1") for v in y])
+        unknown = (
+            (y == -1) | (y == "-1") if y.dtype.kind not in "OUS" else np.array([v in (-1, None, "-1") for v in y])
+        )
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y has NaN or infinite values: mark unlabelled nodes by -1")
         labelled = np.flatnonzero(~unknown)

@@ -12,6 +12,7 @@ import numpy as np
 from squeak.core import storage
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import Edges, merged
+from squeak.graphs.resistance import leverage_of
 
 ARRAYS = ("u", "v", "original", "probabilities", "counts", "indices", "source_numbers")
 
@@ -127,6 +128,12 @@ class EdgeSample:
             self.source_numbers[which],
         )
 
+    def effective_dimension(self) -> float:
+        """Return Tr L(L + ridge·I)⁻¹ of the sparsifier: without a ridge, nodes less components."""
+        if self.ridge == 0:
+            return float(self.n_nodes - self.graph.components()[0])
+        return float(leverage_of(self.graph, ridge=self.ridge).sum())
+
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data."""
         content = {
@@ -144,7 +151,7 @@ class EdgeSample:
         """Return the sample that a file holds; whatever does not fit together raises."""
         n, m = int(content["n_nodes"]), len(arrays["u"])
         integers = ("u", "v", "counts", "indices", "source_numbers")
-        columns = {
+        columns: dict[str, Any] = {
             name: np.asarray(arrays[name], dtype=np.int64 if name in integers else np.float64) for name in ARRAYS
         }
         if any(column.shape != (m,) for column in columns.values()):

@@ -47,7 +47,7 @@ def test_with_a_ridge_they_sum_to_the_effective_dimension(graph):
 
 @pytest.mark.parametrize("ridge", [0.0, 0.7])
 def test_projections_are_within_eta_of_the_dense_formula(graph, ridge):
-    """k = 24·log(n)/η² projections: each edge fails with probability below 2·n⁻⁴ (η = 0.4); 14 settings, fixed seeds."""
+    """k = 24·log(n)/η² projections: an edge fails with probability below 2·n⁻⁴; 14 settings, fixed seeds."""
     eta = 0.4
     k = int(np.ceil(24 * np.log(graph.n_nodes) / eta**2))
     found = leverage_of(graph, "projections", ridge=ridge, n_projections=k, tolerance=1e-6, seed=3)

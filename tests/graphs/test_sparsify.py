@@ -1,7 +1,7 @@
-"""Checklist 11 and spec test (13): accuracy is the dense norm, weights are unbiased through streams and trees, components stay whole.
+"""Checklist 11 and spec test (13): accuracy is the dense norm, weights are unbiased, components stay whole.
 
-Family of the statistical tests: 6 settings × (90 edges and their total) at 5.5 standard errors (two-sided 4e-8: family-wise
-about 2e-5), plus an allowance for outcomes too rare to be seen (see tests/samplers/test_unbiased.py).
+Family of the statistical tests: 6 settings × (90 edges and their total) at 5.5 standard errors (two-sided 4e-8:
+family-wise about 2e-5), plus an allowance for outcomes too rare to be seen (see tests/samplers/test_unbiased.py).
 """
 
 import numpy as np

@@ -16,6 +16,7 @@ from squeak._version import __version__
 from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
 from squeak.cli.errors import for_the_command, stop
+from squeak.cli.graphs import label, sparsify
 from squeak.cli.planning import plan
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (dictionary, show, merge, compare, plan):
+for function in (dictionary, show, merge, compare, plan, sparsify, label):
     app.command()(function)
 
 

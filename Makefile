@@ -37,6 +37,7 @@ docs: $(STAMP)      ## draw the figures of docs/ anew
 	$(BIN)/python examples/plot_dictionary.py
 	$(BIN)/python examples/plot_accuracy.py
 	$(BIN)/python examples/plot_samplers.py
+	$(BIN)/python examples/plot_graphs.py
 
 reproduce: $(STAMP) ## what the papers report, measured again; see reproduce/README.md
 	$(BIN)/python -m reproduce

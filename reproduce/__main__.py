@@ -6,10 +6,10 @@ import json
 import sys
 from pathlib import Path
 
-from reproduce import bless_accuracy, table_3_1
+from reproduce import bless_accuracy, disre, table_3_1
 
 HERE = Path(__file__).parent
-ALL = {"table_3_1": table_3_1, "bless_accuracy": bless_accuracy}
+ALL = {"table_3_1": table_3_1, "bless_accuracy": bless_accuracy, "disre": disre}
 HEAD = """# Reproductions
 
 What the papers report beside what squeak measures, by `make reproduce` (about half an hour on two cores; one of them:

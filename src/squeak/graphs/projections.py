@@ -42,6 +42,8 @@ class ProjectedResistances:
     ridge, eta, n_projections, tolerance
         As in :func:`squeak.graphs.effective_resistances`.
     rng : Generator
+    least : int
+        Projections to begin with: fewer where a median error is enough, more where every edge matters.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class ProjectedResistances:
         n_projections: int | None,
         tolerance: float,
         rng: np.random.Generator,
+        least: int = CHUNK,
     ) -> None:
         single = tolerance >= 1e-4 and (ridge == 0 or ridge > 1e-6)
         system = NormalisedSystem(edges, ridge, single=single)
@@ -63,7 +66,7 @@ class ProjectedResistances:
         total = np.zeros(len(edges))
         most = MOST if n_projections is None else n_projections
         while self.n_projections < most:
-            width = min(CHUNK, most - self.n_projections)
+            width = min(least if self.n_projections == 0 else CHUNK, most - self.n_projections)
             y = _right_sides(edges, system, ridge, width, rng)
             z, residual = system.solve_normalised(y, tolerance)
             t = z - y + residual  # = Nz

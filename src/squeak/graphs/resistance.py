@@ -16,11 +16,14 @@ from squeak.core.types import Array
 from squeak.graphs.edges import Edges, merged
 from squeak.graphs.forest import bridges
 from squeak.graphs.forms import read_graph
-from squeak.graphs.projections import ProjectedResistances
+from squeak.graphs.projections import CHUNK, ProjectedResistances
 
 METHODS = ("auto", "exact", "factor", "projections")
 SMALL = 1000
 """Nodes up to which the dense inverse is taken by "auto"."""
+
+FIRST = 2
+"""Projections to begin with; well connected graphs need no more for most of their edges."""
 
 COLUMNS = 128
 """Columns of the inverse at a time, in the sparse method."""
@@ -157,7 +160,8 @@ def _by_method(
         return _by_factor(graph, ridge)
     certain = bridges(graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
     rng = generator_at(seed, PROBE)
-    return ProjectedResistances(graph, certain, ridge, eta, n_projections, tolerance, rng).leverage
+    least = CHUNK if n_projections is not None else FIRST
+    return ProjectedResistances(graph, certain, ridge, eta, n_projections, tolerance, rng, least).leverage
 
 
 def check_options(method: str, ridge: float, eta: float, n_projections: int | None, tolerance: float) -> None:

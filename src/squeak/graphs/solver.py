@@ -25,6 +25,9 @@ MOST_ITERATIONS = 20_000
 THIN = 3.0
 """Up to so many edges a node a sparse factor is tried: such graphs have little fill."""
 
+FEW = 3
+"""Columns up to which products are taken one by one."""
+
 SHIFT = 1e-10
 """Added to the unit diagonal of a singular system before it is factored; the iteration makes up for it."""
 
@@ -65,6 +68,15 @@ class NormalisedSystem:
         count, labels = sp.csgraph.connected_components(A, directed=False)
         return bool((np.bincount(labels, np.asarray(shift), minlength=count) <= 0).any())
 
+    def product(self, block: Any) -> Any:
+        """Return N times a block; a few columns go one by one, which is the faster way in scipy."""
+        if block.shape[1] > FEW:
+            return self.N @ block
+        out = np.empty_like(block)
+        for column in range(block.shape[1]):
+            out[:, column] = self.N @ np.ascontiguousarray(block[:, column])
+        return out
+
     def solve(self, y: Any, tolerance: float) -> Any:
         """Return x with (L + diag(shift))·x = y to a relative residual in the normalised form."""
         z, _ = self.solve_normalised(y * self.scale[:, None], tolerance)
@@ -80,7 +92,7 @@ class NormalisedSystem:
             return z, residual
         done = self._iterate(z, residual, tolerance, scale, None, min(PATIENCE, MOST_ITERATIONS))
         if not done:
-            residual[:] = y - (z - self.N @ z)
+            residual[:] = y - (z - self.product(z))
             strong = self._stronger()
             limit = MOST_ITERATIONS
             done = self._iterate(z, residual, tolerance, scale, strong, limit)
@@ -97,7 +109,7 @@ class NormalisedSystem:
         p = w.copy()
         rho = _dots(residual, w)
         for _ in range(limit):
-            q = p - self.N @ p
+            q = p - self.product(p)
             curvature = _dots(p, q)
             step = _ratio(rho, curvature).astype(self.dtype)
             z += step * p

@@ -163,8 +163,8 @@ def describe(report: Any) -> str:
         f"{report.edges:,} edges became {report.kept:,} ({100 * report.kept / max(report.edges, 1):.1f}%); {whole} "
         f"({report.components:,} and {report.sparsifier_components:,})\n"
         f"accuracy ε = {report.accuracy:.3f}, ε·√(kept/n) = {report.law:.2f}; weights sum to "
-        f"{report.total_weight[0]:.6g} and {report.total_weight[1]:.6g}, the largest are {report.largest_weight[0]:.3g} and "
-        f"{report.largest_weight[1]:.3g}"
+        f"{report.total_weight[0]:.6g} and {report.total_weight[1]:.6g}, the largest are "
+        f"{report.largest_weight[0]:.3g} and {report.largest_weight[1]:.3g}"
     )
 
 

@@ -35,9 +35,9 @@ def spectral_accuracy(
     """Return ε = ‖(L + ridge·I)^(-1/2)(L_H − L)(L + ridge·I)^(-1/2)‖, the accuracy of a sparsifier H.
 
     It is the smallest ε with (1 − ε)L − ε·ridge·I ⪯ L_H ⪯ (1 + ε)L + ε·ridge·I, on the range of L where ridge is 0.
-    Up to 1,500 nodes it is exact. Beyond, Lanczos steps on the pencil (L_H − L, L + ridge·I) run until the value changes
-    by less than ``tolerance``; they approach it from below. It is at least 1 where H cuts a component of the
-    graph in two, and infinite where H joins two of them and the ridge is 0.
+    Up to 1,500 nodes it is exact. Beyond, Lanczos steps on the pencil (L_H − L, L + ridge·I) run until the
+    value changes by less than ``tolerance``; they approach it from below. It is at least 1 where H cuts a
+    component of the graph in two, and infinite where H joins two of them and the ridge is 0.
 
     Parameters
     ----------

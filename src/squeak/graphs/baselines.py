@@ -119,7 +119,7 @@ class EigenFunctions(_Baseline):
         return np.asarray(basis @ solve(M, self.penalty * some.T @ values, assume_a="pos"))
 
     def _of_column(self, column: Array) -> list[tuple[float, Array]]:
-        """Return the eigenvalues and functions of one column, interpolated to its rows; the constant is left out."""
+        """Return the eigenvalues and functions of one column, interpolated to its rows, without the constant."""
         density, cuts = np.histogram(column, bins=self.n_bins)
         p = (density + 0.05 * density.mean()) / len(column)
         middle = 0.5 * (cuts[1:] + cuts[:-1])
@@ -133,7 +133,7 @@ class EigenFunctions(_Baseline):
 
 
 class SubSampling(_Baseline):
-    """SubSampling: the labelled rows and a uniform sample of the others make a graph; the rest copies its nearest row.
+    """SubSampling: labelled rows and a uniform sample of the others make a graph; the rest copies its nearest row.
 
     Parameters
     ----------

@@ -32,9 +32,9 @@ from squeak.samplers.tree_shape import TreeShaped
 class DistributedSparsifier(TreeShaped, BaseEstimator):
     """Sparsify a graph from edge-disjoint parts, merged up a tree: DISRE, distributed resistance estimates.
 
-    A leaf sparsifies the stream of its own edges (:class:`StreamSparsifier`). Each other node unites the samples of its
-    children, scores every edge within the union by a_e·r_e, a_e its original weight, and thins to it. Randomness is
-    keyed by the node: threads or Dask workers, retries and restarts all give the same bits.
+    A leaf sparsifies the stream of its own edges (:class:`StreamSparsifier`). Each other node unites the
+    samples of its children, scores every edge within the union by a_e·r_e, a_e its original weight, and thins
+    to it. Randomness is keyed by the node: threads or Dask workers, retries and restarts all give the same bits.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
 
     Notes
     -----
-    With probability 1 − δ every node is an (ε, ridge)-sparsifier of its edges with O(d_eff·log n) edges. Without a ridge a
-    union of sparsifiers is as accurate as its parts, for any number of them.
+    With probability 1 − δ every node is an (ε, ridge)-sparsifier of its edges with O(d_eff·log n) edges.
+    Without a ridge a union of sparsifiers is as accurate as its parts, for any number of them.
 
     References
     ----------
-    Calandriello, Koutis, Lazaric, Valko, "Improved large-scale graph learning through ridge spectral sparsification",
-    ICML 2018; spec B, section 8.
+    Calandriello, Koutis, Lazaric, Valko, "Improved large-scale graph learning through ridge spectral
+    sparsification", ICML 2018; spec B, section 8.
 
     Examples
     --------
@@ -121,8 +121,8 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
         Parameters
         ----------
         X : graph, edges, files, row source, or list of functions that return edges
-            A graph or an array of edges is cut into parts. Of Parquet files each part is some row groups, of text files
-            each file is a part. A function is called for the edges of its part, again at every retry.
+            A graph or an array of edges is cut into parts. Of Parquet files each part is some row groups, of
+            text files each file is a part. A function is called for the edges of its part, again at every retry.
         y : ignored
         checkpoint : folder, optional
             Keep finished nodes here: the same call goes on with what is left.

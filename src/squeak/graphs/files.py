@@ -40,7 +40,7 @@ def open_edges(source: Any) -> RowSource | Iterator[Any]:
 
 
 def text_blocks(path: Path) -> Iterator[Any]:
-    """Yield blocks of lines of an edge list: two or three columns, by spaces, tabs or commas; # and % are comments."""
+    """Yield blocks of an edge list: two or three columns, by spaces, tabs or commas; # and % are comments."""
     place = 0
     with open(path, encoding="utf8") as file:
         while lines := list(islice(file, LINES)):
@@ -92,7 +92,7 @@ def read_edges(source: Any, n_nodes: int | None = None) -> Edges:
 
 
 def write_edges(edges: Edges, path: str | os.PathLike[str]) -> None:
-    """Write an edge list with weights: Parquet, CSV, npy or text by the ending; the file appears whole or not at all.
+    """Write an edge list with weights: Parquet, CSV, npy or text by the ending; whole or not at all.
 
     Examples
     --------

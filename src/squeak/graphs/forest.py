@@ -33,8 +33,8 @@ def rooted_forest(edges: Edges) -> IntArray:
 def bridges(edges: Edges) -> NDArray[np.bool_]:
     """Tell for each edge whether its removal would cut a component in two; pairs must be all different.
 
-    Every edge outside a spanning forest adds a random 64-bit number at one end and takes it off at the other. The sum
-    over the nodes below a forest edge is 0 if no other edge leaves them; if one does, it is 0 with
+    Every edge outside a spanning forest adds a random 64-bit number at one end and takes it off at the other.
+    The sum over the nodes below a forest edge is 0 if no other edge leaves them; if one does, it is 0 with
     probability 2⁻⁶⁴. So no bridge is ever missed.
 
     Examples
@@ -62,7 +62,7 @@ def bridges(edges: Edges) -> NDArray[np.bool_]:
 
 
 def _sums_below(values: NDArray[np.uint64], parents: IntArray) -> NDArray[np.uint64]:
-    """Return for each node the sum over its subtree, itself included; the ancestors' distance doubles each round."""
+    """Return for each node the sum over its subtree; the ancestors' distance doubles each round."""
     total, above = values.copy(), parents.copy()
     while True:
         have = np.flatnonzero(above >= 0)

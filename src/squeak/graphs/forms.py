@@ -67,7 +67,7 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     return _sparse(sp.csr_matrix(array.astype(np.float64)), dense=True)
 
 
-_WAYS = "pass a square adjacency matrix, an array of edges (m, 2) or (m, 3), (u, v, weights), a networkx graph or a path"
+_WAYS = "pass a square adjacency matrix, edges (m, 2) or (m, 3), (u, v, weights), a networkx graph or a path"
 
 
 def _all_paths(items: list[Any]) -> bool:

@@ -57,9 +57,9 @@ class Harmonic:
 def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, centred: bool) -> Harmonic:
     """Solve min Σ_S ‖f − y‖² + alpha·Tr fᵀLf for every column of y, all in one block.
 
-    With Q = alpha·L + I_S and ỹ the labels less their mean: u = Q⁻¹ỹ, v = Q⁻¹1, and centred f = u − (1ᵀu/1ᵀv)·v, which
-    sums to 0. Q·1 = 1_S, so the plain solution is u + mean. Components without a label are left out: there
-    f = 0 and the plain solution is the labels' mean.
+    With Q = alpha·L + I_S and ỹ the labels less their mean: u = Q⁻¹ỹ, v = Q⁻¹1, and centred f = u −
+    (1ᵀu/1ᵀv)·v, which sums to 0. Q·1 = 1_S, so the plain solution is u + mean. Components without a label are
+    left out: there f = 0 and the plain solution is the labels' mean.
     """
     n = graph.n_nodes
     count, where = graph.components()
@@ -157,9 +157,9 @@ class _HarmonicBase(BaseEstimator):
 class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
     """Label all nodes of a graph from a few labels: HFS, STABLE-HFS and, on a sparsifier, SPARSE-HFS.
 
-    One indicator column a class, f = argmin Σ_S (f − y)² + alpha·fᵀLf; centred labels and Σf = 0 make it stable with few
-    labels (STABLE-HFS). All classes are solved in one block. A node gets the class of its largest f; the
-    labels' mean is not added back, which would give few-label problems to the most frequent class.
+    One indicator column a class, f = argmin Σ_S (f − y)² + alpha·fᵀLf; centred labels and Σf = 0 make it
+    stable with few labels (STABLE-HFS). All classes are solved in one block. A node gets the class of its
+    largest f; the labels' mean is not added back, which would give few-label problems to the most frequent class.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
     centred : bool
         False: plain HFS.
     sparsifier : None, number, sparsifier or callable
-        None: the graph as it is. A number is the oversampling of :func:`sparsify`. A :class:`StreamSparsifier` or its like
-        is cloned and fitted to the edges. A function is given the edges and returns a graph.
+        None: the graph as it is. A number is the oversampling of :func:`sparsify`. A :class:`StreamSparsifier`
+        or its like is cloned and fitted to the edges. A function is given the edges and returns a graph.
     kind : {"auto", "graph", "rows"}
         What X is: sparse, networkx and symmetric square matrices are graphs for "auto", all else rows.
     n_neighbors, scaling

@@ -19,10 +19,10 @@ LOCAL = 7
 def knn_graph(X: Any, n_neighbors: int = 10, scaling: str = "local", scale: float | None = None) -> Any:
     """Return the adjacency matrix of the nearest-neighbour graph of rows, Gaussian weights.
 
-    Two rows are joined where one is among the nearest of the other; each pair is one edge, so that mutual neighbours do
-    not count twice. With "local" scaling the weight is exp(−d²/(σ_i·σ_j)), σ_i the distance of row i to its seventh
-    neighbour (or to its last, where there are fewer); with "global" it is exp(−d²/(2σ²)), σ the median distance
-    to the last neighbour unless ``scale`` is given.
+    Two rows are joined where one is among the nearest of the other; each pair is one edge, so that mutual
+    neighbours do not count twice. With "local" scaling the weight is exp(−d²/(σ_i·σ_j)), σ_i the distance of
+    row i to its seventh neighbour (or to its last, where there are fewer); with "global" it is exp(−d²/(2σ²)),
+    σ the median distance to the last neighbour unless ``scale`` is given.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def knn_edges(
 
 
 def row_scales(distances: Array, scaling: str, scale: float | None = None) -> Array:
-    """Return σ of every row from the distances to its neighbours; rows on top of each other get the smallest positive."""
+    """Return σ of every row from the distances to its neighbours; the smallest positive one where that is 0."""
     if scaling == "local":
         scales = distances[:, min(LOCAL, distances.shape[1]) - 1].copy()
     else:

@@ -67,7 +67,7 @@ class Oracle:
         return np.asarray(self._own[place] * (original / (self._graph.weights[place] * self._size)))
 
     def new_scores(self, u: IntArray, v: IntArray, weights: Array) -> Array:
-        """Return the leverage that each new edge would have, were it added alone: s/(1 + s), s = a·r; 1 across components.
+        """Return the leverage of each new edge, were it added alone: s/(1 + s), s = a·r; 1 across components.
 
         Nodes that the graph does not have yet count as components of their own.
         """

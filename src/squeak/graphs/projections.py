@@ -1,7 +1,7 @@
 """Resistances by random projections, with what is known exactly taken out of the noise.
 
-Johnson-Lindenstrauss: x = L⁺BᵀE^½q with random signs q has covariance L⁺, so r_e is the mean of (x_u − x_v)². Given all other
-nodes, the part of that variance that u and v themselves add is known:
+Johnson-Lindenstrauss: x = L⁺BᵀE^½q with random signs q has covariance L⁺, so r_e is the mean of (x_u − x_v)².
+Given all other nodes, the part of that variance that u and v themselves add is known:
 
     r_e = b_eᵀ(L_SS)⁻¹b_e + E[(m_u − m_v)²],   S = {u, v},   m = (L_SS)⁻¹·(what the neighbours of S send it),
 

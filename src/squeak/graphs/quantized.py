@@ -1,4 +1,4 @@
-"""Labels for a stream of rows, from a few centres that stand for all rows seen: harmonic functions on quantized graphs."""
+"""Labels for a stream of rows, from a few centres that stand for all: harmonic functions on quantized graphs."""
 
 from __future__ import annotations
 

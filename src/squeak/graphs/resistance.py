@@ -1,4 +1,4 @@
-"""Effective resistances r_e = b_eᵀL⁺b_e and the leverage of edges, a_e·r_e: exact, by a sparse factor, or by projections."""
+"""Effective resistances r_e = b_eᵀL⁺b_e and leverage a_e·r_e: exact, by a sparse factor, or by projections."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def effective_resistances(
     ----------
     graph : see :func:`squeak.graphs.sparsify`
     method : {"auto", "exact", "factor", "projections"}
-        Dense inverse per component, columns of a sparse factor, or Johnson-Lindenstrauss projections. "auto" is exact
-        up to 1,000 nodes and for thin graphs up to 5,000, and uses projections beyond.
+        Dense inverse per component, columns of a sparse factor, or Johnson-Lindenstrauss projections. "auto"
+        is exact up to 1,000 nodes and for thin graphs up to 5,000, and uses projections beyond.
     ridge : float
     eta : float
         Of projections: enough of them that the standard error of 95% of the edges is at most ``eta``, relative to
@@ -86,8 +86,8 @@ def effective_resistances(
 def edge_leverage(graph: Any, method: str = "auto", **options: Any) -> Array:
     """Return a_e·r_e, the leverage of every edge: the chance that a random spanning tree takes it.
 
-    They sum to the number of nodes less that of components (with a ridge: to Tr L(L + ridge·I)⁻¹). Parameters are those
-    of :func:`effective_resistances`.
+    They sum to the number of nodes less that of components (with a ridge: to Tr L(L + ridge·I)⁻¹). Parameters
+    are those of :func:`effective_resistances`.
 
     References
     ----------
@@ -175,8 +175,8 @@ def check_options(method: str, ridge: float, eta: float, n_projections: int | No
         raise ValueError(f"n_projections must be a whole number from 1 on; it is {n_projections!r}")
     if not 0 < tolerance <= 1e-3:
         raise ValueError(
-            f"tolerance must be positive and at most 1e-3; it is {tolerance!r}: looser solves underestimate the edges "
-            "that hold the graph together"
+            f"tolerance must be positive and at most 1e-3; it is {tolerance!r}: looser solves "
+            "underestimate the edges that hold the graph together"
         )
 
 
@@ -211,7 +211,7 @@ def _exact(graph: Edges, ridge: float) -> Array:
 
 
 def dense_inverse(graph: Edges, ridge: float) -> Array:
-    """Return (L + ridge·I)⁻¹, or without a ridge (L + Σ c·11ᵀ)⁻¹ over components: r = P_uu + P_vv − 2P_uv within each."""
+    """Return (L + ridge·I)⁻¹, or without a ridge (L + Σ c·11ᵀ)⁻¹ over components: r = P_uu + P_vv − 2P_uv."""
     n = graph.n_nodes
     M = np.zeros((n, n))
     M[graph.u, graph.v] = M[graph.v, graph.u] = -graph.weights

@@ -22,8 +22,8 @@ ARRAYS = ("u", "v", "original", "probabilities", "counts", "indices", "source_nu
 class EdgeSample:
     """Edges kept of a graph or a stream, each with the probability of its coins and how many of them are left.
 
-    The weight of a kept edge is a_e·counts/(copies·p): its expectation is a_e, whatever the scores were. The order is
-    that of the stream.
+    The weight of a kept edge is a_e·counts/(copies·p): its expectation is a_e, whatever the scores were. The
+    order is that of the stream.
 
     Parameters
     ----------

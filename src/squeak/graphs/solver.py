@@ -1,8 +1,8 @@
 """Many right-hand sides with one Laplacian: conjugate gradients on a block of columns, preconditioned.
 
-The system is solved in the normalised form ℒ = I − D^(-1/2) A D^(-1/2), D = degrees + shift: diagonal scaling is then the
-preconditioner at no cost. Where that converges slowly (road maps, grids, long chains) the iteration goes on with a
-sparse factor or, with pyamg at hand, with algebraic multigrid.
+The system is solved in the normalised form ℒ = I − D^(-1/2) A D^(-1/2), D = degrees + shift: diagonal scaling
+is then the preconditioner at no cost. Where that converges slowly (road maps, grids, long chains) the
+iteration goes on with a sparse factor or, with pyamg at hand, with algebraic multigrid.
 """
 
 from __future__ import annotations

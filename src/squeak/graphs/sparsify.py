@@ -22,7 +22,7 @@ LAW = 2.0
 """ε·√(kept/n) is about this on irregular graphs, measured: the first guess where an ε is asked for."""
 
 SLACK = 1.25
-"""How much smaller the variance is made than the pilot says: the largest error of a draw varies by about a tenth."""
+"""How much smaller the variance is made than the pilot says: the error of a draw varies by about a tenth."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ def sparsify(
     Parameters
     ----------
     graph : scipy.sparse or dense adjacency matrix, networkx graph, edges or path
-        A symmetric adjacency matrix; a networkx graph (attribute ``weight``); edges as an array (m, 2) or (m, 3) with
-        weights, or as (u, v) or (u, v, weights); a file of edges. Weights are similarities. Loops are dropped,
-        parallel edges added up; directed graphs, negative and infinite weights are refused.
+        A symmetric adjacency matrix; a networkx graph (attribute ``weight``); edges as an array (m, 2) or (m,
+        3) with weights, or as (u, v) or (u, v, weights); a file of edges. Weights are similarities. Loops are
+        dropped, parallel edges added up; directed graphs, negative and infinite weights are refused.
     eps : float, optional
         Instead of ``oversampling``: a first sparsifier is drawn and measured, and ``oversampling`` set so that the
         second should have this accuracy; measure it with :func:`spectral_accuracy`. With
@@ -121,8 +121,8 @@ def sparsify(
 def _sampling_for(edges: Edges, scores: Array, plan: GraphPlan, eps: float, seed: int) -> float:
     """Return the oversampling for a wanted accuracy, from one draw that is measured and thrown away.
 
-    The error grows with the root of v(q) = Σ τ·max(0, 1/q − τ)/Σ τ, the variance of the draw in a mean direction, so v is
-    lowered or raised by the square of (wanted ε)/(measured ε).
+    The error grows with the root of v(q) = Σ τ·max(0, 1/q − τ)/Σ τ, the variance of the draw in a mean
+    direction, so v is lowered or raised by the square of (wanted ε)/(measured ε).
     """
     pilot = sample_edges(edges, scores, plan, seed, 1)
     if pilot.exact:

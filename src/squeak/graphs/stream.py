@@ -14,7 +14,7 @@ from squeak.graphs.state import DEFAULT_OVERSAMPLING, StreamState, make_plan
 
 
 class EdgeStream(BaseEstimator):
-    """What the stream sparsifiers share: edges come in by their score within the sample; it is scored anew as it grows."""
+    """What the stream sparsifiers share: edges come in by their score; the sample is scored anew as it grows."""
 
     _drops = True
 
@@ -104,10 +104,10 @@ class EdgeStream(BaseEstimator):
 class StreamSparsifier(EdgeStream):
     """Sparsify a stream of edges in one pass, in memory for the sparsifier alone: Kelner and Levin's algorithm.
 
-    It is SQUEAK on edges. A new edge e comes in with probability p = min(1, oversampling·s/(1 + s)), where s = a_e·r_e and
-    r_e is the resistance between its ends in the sample; its weight is then a_e/p. When the sample has grown by half,
-    all its edges are scored within it, p' = min(p, oversampling·a_e·r_e), and each stays with probability p'/p.
-    Probabilities are fixed before each draw and never rise, so E[L_H] = L exactly.
+    It is SQUEAK on edges. A new edge e comes in with probability p = min(1, oversampling·s/(1 + s)), where s =
+    a_e·r_e and r_e is the resistance between its ends in the sample; its weight is then a_e/p. When the sample
+    has grown by half, all its edges are scored within it, p' = min(p, oversampling·a_e·r_e), and each stays with
+    probability p'/p. Probabilities are fixed before each draw and never rise, so E[L_H] = L exactly.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ class StreamSparsifier(EdgeStream):
 
     Notes
     -----
-    With q̄ = 26·ρ·log(3m/δ)/ε², ρ = (1 + 3ε)/(1 − ε), every sparsifier on the way has accuracy ε with probability 1 − δ and
-    at most 3·q̄·(n − 1) edges. Measured, ε·√(kept/n) is about 2 with one coin.
+    With q̄ = 26·ρ·log(3m/δ)/ε², ρ = (1 + 3ε)/(1 − ε), every sparsifier on the way has accuracy ε with
+    probability 1 − δ and at most 3·q̄·(n − 1) edges. Measured, ε·√(kept/n) is about 2 with one coin.
 
     References
     ----------
@@ -162,9 +162,9 @@ class StreamSparsifier(EdgeStream):
 class OnlineSparsifier(EdgeStream):
     """Sparsify a stream of edges and never take back what was kept: KORS on edges (online row sampling).
 
-    An edge comes in with probability p = min(1, oversampling·s/(1 + s)), s = a_e·r_e in what was kept before it, and stays
-    with weight a_e/p. Resistances are computed anew when the sample has grown by half; those in between are
-    larger than they need be, never smaller.
+    An edge comes in with probability p = min(1, oversampling·s/(1 + s)), s = a_e·r_e in what was kept before
+    it, and stays with weight a_e/p. Resistances are computed anew when the sample has grown by half; those in
+    between are larger than they need be, never smaller.
 
     Parameters
     ----------

@@ -13,10 +13,10 @@ from squeak.graphs.sample import EdgeSample
 
 
 def thinned(sample: EdgeSample, scores: Array, seed: int, *place: int, connected: bool) -> EdgeSample:
-    """Return the sample with every probability lowered to its score, p' = min(p, (oversampling/copies)·score), and thinned.
+    """Return the sample thinned to its scores: p' = min(p, (oversampling/copies)·score).
 
-    With ``connected`` the spanning forest of the best scores keeps its probabilities, so that no coin of it is tossed: each
-    component stays whole. What is kept so is decided before the draw, so weights stay unbiased.
+    With ``connected`` the spanning forest of the best scores keeps its probabilities, so that no coin of it is
+    tossed: each component stays whole. What is kept so is decided before the draw, so weights stay unbiased.
     """
     chances = keep_probability(scores, sample.oversampling, sample.copies)
     if connected:

@@ -15,8 +15,8 @@ def draw_sparsifier(
 ) -> Any:
     """Draw the degrees of every node in both graphs, and the weights of their edges.
 
-    On the left a dot a node: the sum of its weights in the sparsifier against that in the graph; they scatter about the
-    diagonal by ε at most. On the right histograms of the edges' weights.
+    On the left a dot a node: the sum of its weights in the sparsifier against that in the graph; they scatter
+    about the diagonal by ε at most. On the right histograms of the edges' weights.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What stands at the two ends of a tree of dictionaries: one to go on from, and the root with its rows numbered through."""
+"""The two ends of a tree of dictionaries: one to go on from, and the root with its rows numbered through."""
 
 from __future__ import annotations
 

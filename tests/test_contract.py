@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import squeak
-from squeak import Dictionary, Kors, Squeak, kernels, leverage, report, samplers
+from squeak import Dictionary, Kors, Squeak, graphs, kernels, leverage, report, samplers
 from squeak.kernels import RBF
 from squeak.samplers import (
     Bless,
@@ -85,7 +85,7 @@ def public_members(module):
 
 PUBLIC = {
     f"{module.__name__}.{name}": member
-    for module in (squeak, kernels, leverage, report, samplers)
+    for module in (squeak, graphs, kernels, leverage, report, samplers)
     for name, member in public_members(module).items()
     if callable(member)
 }

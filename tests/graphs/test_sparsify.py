@@ -4,9 +4,13 @@ Family of the statistical tests: 6 settings × (90 edges and their total) at 5.5
 family-wise about 2e-5), plus an allowance for outcomes too rare to be seen (see tests/samplers/test_unbiased.py).
 """
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
+from squeak.core import storage
 from squeak.graphs import OnlineSparsifier, StreamSparsifier, sparsifier_report, sparsify, spectral_accuracy
 from squeak.graphs import accuracy as accuracy_room
 from squeak.graphs import state as state_room
@@ -242,6 +246,19 @@ def test_a_sample_is_saved_and_loaded(small, tmp_path):
     sample = stream(shuffled(CLIQUES), 0, copies=2)
     sample.save(tmp_path / "h.sqk")
     assert EdgeSample.load(tmp_path / "h.sqk") == sample
+    code = f"import squeak; print(type(squeak.load(r'{tmp_path / 'h.sqk'}')).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "EdgeSample"
+
+
+@pytest.mark.parametrize("name", ["u", "probabilities", "counts", "original"])
+def test_a_damaged_sample_is_refused(name, small, tmp_path):
+    arrays, content = stream(shuffled(CLIQUES), 0).to_parts()
+    arrays[name] = arrays[name].copy()
+    arrays[name][0] = -5
+    storage.write(tmp_path / "bad.sqk", "edges", arrays, content)
+    with pytest.raises(storage.StorageError, match="not those of a sample"):
+        EdgeSample.load(tmp_path / "bad.sqk")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def _lanczos(one: Edges, other: Edges, ridge: float, tolerance: float, rng: np.r
     history: list[float] = []
     for step in range(min(STEPS, one.n_nodes)):
         image = form(w)
-        size = float(np.sqrt(max(w @ image, 0.0)))
+        size = float(np.sqrt(max(float(w @ image), 0.0)))
         if size == 0 or (history and size <= 1e-12 * history[-1]):
             break
         if step:

@@ -140,6 +140,10 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
     """
 
     classes_: Any
+    n_seen_: int
+    _quantizer: Quantizer
+    _labelled: Array
+    _labels: IntArray
 
     def __init__(
         self, max_centres: int = 100, length_scale: float = 1.0, ridge: float = 1e-2, growth: float = 1.5

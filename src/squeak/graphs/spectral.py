@@ -60,7 +60,10 @@ class LaplacianSmoother(BaseEstimator):
         edges = read_graph(graph).edges
         if isinstance(self.sparsifier, int | float | np.number):
             edges = sparsify(
-                edges, oversampling=self.sparsifier, ridge=1.0 / self.smoothing, random_state=self.random_state
+                edges,
+                oversampling=float(self.sparsifier),
+                ridge=1.0 / self.smoothing,
+                random_state=self.random_state,
             )
         elif self.sparsifier is not None:
             edges = clone(self.sparsifier).set_params(n_nodes=edges.n_nodes).fit(edges).sample_.graph

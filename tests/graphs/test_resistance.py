@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from squeak.graphs import edge_leverage, effective_resistances
 from squeak.graphs import projections as projections_room
 from squeak.graphs.edges import check_edges, merged
-from squeak.graphs.forest import best_forest, bridges
+from squeak.graphs.forest import best_forest, bridges, forest_beyond
 from squeak.graphs.resistance import leverage_of
 from squeak.graphs.solver import NormalisedSystem
 from tests.graphs.oracles import dense_laplacian, dense_leverage, is_bridge, random_graph
@@ -129,6 +129,18 @@ def test_the_best_forest_is_a_spanning_forest_of_largest_score():
     G.add_weighted_edges_from(zip(graph.u.tolist(), graph.v.tolist(), scores.tolist(), strict=True))
     best = nx.maximum_spanning_tree(G).size(weight="weight")
     assert scores[chosen].sum() == pytest.approx(best)
+
+
+def test_with_the_sure_edges_the_forest_spans_every_component():
+    for seed in range(10):
+        graph = random_graph(60, 150, seed)
+        rng = np.random.default_rng(seed)
+        sure, scores = rng.random(len(graph)) < 0.2, rng.random(len(graph))
+        chosen = forest_beyond(graph, sure, scores)
+        assert not (chosen & sure).any()
+        assert graph.take(chosen | sure).components()[0] == graph.components()[0]
+        missing = graph.take(sure).components()[0] - graph.components()[0]
+        assert chosen.sum() == missing  # not one more than needed
 
 
 def test_parallel_edges_share_the_leverage_of_their_pair():

@@ -16,7 +16,7 @@ from squeak.graphs import accuracy as accuracy_room
 from squeak.graphs import state as state_room
 from squeak.graphs import thinning as thinning_room
 from squeak.graphs.edges import check_edges, merged
-from squeak.graphs.forest import spanned_alike
+from squeak.graphs.forest import best_forest, spanned_alike
 from squeak.graphs.sample import EdgeSample
 from tests.graphs.oracles import dense_accuracy, dense_laplacian, random_graph
 
@@ -101,7 +101,7 @@ def test_repairing_the_forest_after_the_draw_is_caught(small, monkeypatch):
 
     def repaired(sample, scores, seed, *place, connected):
         left = real(sample, scores, seed, *place, connected=False)
-        forest = thinning_room.best_forest(sample.atoms, scores)
+        forest = best_forest(sample.atoms, scores)
         missing = np.flatnonzero(forest & ~np.isin(sample.indices, left.indices))
         p = np.minimum(sample.probabilities, thinning_room.keep_probability(scores, sample.oversampling, 1))
         both = np.concatenate([np.searchsorted(sample.indices, left.indices), missing])

@@ -91,6 +91,21 @@ def best_forest(edges: Edges, scores: Array) -> NDArray[np.bool_]:
     return chosen
 
 
+def forest_beyond(edges: Edges, sure: NDArray[np.bool_], scores: Array) -> NDArray[np.bool_]:
+    """Mark edges of the best scores that, with those that are sure to stay, hold every component together.
+
+    The sure ones are contracted first, so that little is left to sort.
+    """
+    _, labels = edges.take(sure).components()
+    a, b = labels[edges.u], labels[edges.v]
+    open_ones = np.flatnonzero(a != b)
+    a, b = a[open_ones], b[open_ones]
+    rest = Edges(edges.n_nodes, np.minimum(a, b), np.maximum(a, b), edges.weights[open_ones])
+    chosen = np.zeros(len(edges), dtype=bool)
+    chosen[open_ones[best_forest(rest, scores[open_ones])]] = True
+    return chosen
+
+
 def spanned_alike(one: Edges, other: Edges) -> bool:
     """Tell whether two graphs on the same nodes have the same components."""
     count, labels = one.components()

@@ -7,7 +7,7 @@ import numpy as np
 from squeak.core.seeds import SHRINK, generator_at
 from squeak.core.thinning import keep_probability, thin
 from squeak.core.types import Array
-from squeak.graphs.forest import best_forest
+from squeak.graphs.forest import forest_beyond
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample
 
@@ -15,12 +15,13 @@ from squeak.graphs.sample import EdgeSample
 def thinned(sample: EdgeSample, scores: Array, seed: int, *place: int, connected: bool) -> EdgeSample:
     """Return the sample thinned to its scores: p' = min(p, (oversampling/copies)·score).
 
-    With ``connected`` the spanning forest of the best scores keeps its probabilities, so that no coin of it is
+    With ``connected`` the edges of the best scores that hold the components together keep theirs: no coin is
     tossed: each component stays whole. What is kept so is decided before the draw, so weights stay unbiased.
     """
     chances = keep_probability(scores, sample.oversampling, sample.copies)
     if connected:
-        chances[best_forest(sample.atoms, scores)] = 1.0
+        sure = chances >= sample.probabilities
+        chances[forest_beyond(sample.atoms, sure, scores)] = 1.0
     probabilities, counts = thin(sample.probabilities, sample.counts, chances, generator_at(seed, SHRINK, *place))
     alive = np.flatnonzero(counts > 0)
     return sample.take(alive, probabilities[alive], counts[alive])

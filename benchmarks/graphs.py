@@ -103,7 +103,7 @@ def leverage() -> dict[str, Any]:
         reference = (
             edge_leverage(edges, "factor")
             if name == "ego_facebook"
-            else edge_leverage(edges, "projections", n_projections=200, tolerance=1e-4, random_state=9)
+            else edge_leverage(edges, "projections", n_projections=96, tolerance=1e-4, random_state=9)
         )
         theirs = np.zeros(len(edges))
         scores = np.array(peer().scores())
@@ -306,7 +306,7 @@ def learning() -> list[dict[str, Any]]:
                 for a in (0.2, 0.99):
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        model = LabelSpreading(kernel=lambda a, b: A, alpha=a, max_iter=300).fit(
+                        model = LabelSpreading(kernel=lambda a, b: A, alpha=a, max_iter=30).fit(
                             np.zeros((len(y), 1)), y
                         )
                     scores.setdefault(f"LabelSpreading({a})", []).append(

@@ -31,14 +31,18 @@ RUNS, OVERSAMPLING, LEAVES, NEIGHBOURS = 3, 30.0, 8, 60
 
 
 def densified(name: str) -> Edges:
-    """Return the graph of all pairs that a walk of four steps joins, in random order of edges."""
+    """Return the largest component of the graph of all pairs that a walk of four steps joins, in random order."""
     with np.load(DATA / f"{name}.npz") as file:
         pairs, n = file["edges"], int(file["n_nodes"])
     A = check_edges(pairs[:, 0], pairs[:, 1], None, n).adjacency().astype(bool)
     two = (A @ A).astype(bool)
     four = sp.triu((two @ two).astype(bool), k=1).tocoo()
-    order = np.random.default_rng(0).permutation(len(four.row))
-    return check_edges(four.row[order], four.col[order], None, n)
+    graph = check_edges(four.row, four.col, None, n)
+    _, labels = graph.components()
+    inside = labels == np.bincount(labels).argmax()
+    number = np.cumsum(inside) - 1
+    order = np.random.default_rng(0).permutation(np.flatnonzero(inside[graph.u]))
+    return check_edges(number[graph.u[order]], number[graph.v[order]], None, int(inside.sum()))
 
 
 def second_eigenvector(graph: Edges) -> tuple[float, np.ndarray]:

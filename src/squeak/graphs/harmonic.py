@@ -218,9 +218,7 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
         y = np.asarray(y)
         if y.ndim != 1:
             raise ValueError(f"y must be one-dimensional; it has shape {y.shape}")
-        unknown = (
-            (y == -1) | (y == "-1") if y.dtype.kind not in "OUS" else np.array([v in (-1, None, "-1") for v in y])
-        )
+        unknown = np.array([v in (-1, None, "-1") for v in y]) if y.dtype.kind in "OUS" else y == -1
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y has NaN or infinite values: mark unlabelled nodes by -1")
         labelled = np.flatnonzero(~unknown)

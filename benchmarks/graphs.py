@@ -396,6 +396,7 @@ def run() -> None:
 
         known = json.loads((RESULTS / "graphs.json").read_text())
         known.pop("measured_with", None)
+        known.pop("note", None)
     for name in chosen:
         known[name] = parts[name]()
         save("graphs", known)

@@ -46,7 +46,8 @@ def graphs_page(found: dict[str, Any]) -> str:
     text = [
         "## graphs: leverage, sparsifiers, labels",
         "",
-        "One thread; seconds of the processor, for the machine was shared with other work.",
+        "One thread; seconds of the processor, for the machine was shared with other work. "
+        + found.get("note", ""),
     ]
     if "leverage" in found:
         text += [

@@ -20,7 +20,7 @@ from squeak.graphs.forest import best_forest, spanned_alike
 from squeak.graphs.sample import EdgeSample
 from tests.graphs.oracles import dense_accuracy, dense_laplacian, random_graph
 
-RUNS = 800
+RUNS = 500
 ERRORS = 5.5
 UNSEEN = 20
 

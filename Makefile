@@ -43,6 +43,7 @@ docs: $(STAMP)      ## draw the figures of docs/ anew
 	$(BIN)/python examples/plot_dpp.py
 	$(BIN)/python examples/plot_online.py
 	$(BIN)/python examples/plot_bandits.py
+	$(BIN)/python examples/plot_graphs.py
 
 reproduce: $(STAMP) ## what the papers report, measured again; see reproduce/README.md
 	$(BIN)/python -m reproduce

@@ -173,10 +173,10 @@ def peers() -> dict[str, Any]:
         probe = ConKonsRegressor(random_state=0).fit(X[:200], y[:200])
         width = probe.kernel_.length_scale
         few = X[:SINGLY], y[:SINGLY]
-        best = searched(lambda eta: sklearn_stream(X, y, width, eta, BLOCK), etas)  # noqa: B023
+        best = searched(lambda eta: sklearn_stream(X, y, width, eta, BLOCK), etas)
         # river's features are not divided by the root of their number
         smaller = tuple(eta / FEATURES for eta in ETAS)
-        best_river = searched(lambda eta: river_stream(few[0][:800], few[1][:800], width, eta), smaller)  # noqa: B023
+        best_river = searched(lambda eta: river_stream(few[0][:800], few[1][:800], width, eta), smaller)
         losses: dict[str, float] = {}
         seconds: dict[str, list[float]] = {}
 
@@ -187,13 +187,13 @@ def peers() -> dict[str, Any]:
 
         candidates: dict[str, tuple[Callable[[], float], int]] = {
             "squeak singly": (ours_singly, SINGLY),
-            "river singly": (lambda: river_stream(*few, width, best_river), SINGLY),  # noqa: B023
-            "scikit-learn singly": (lambda: sklearn_stream(*few, width, best, 1), SINGLY),  # noqa: B023
+            "river singly": (lambda: river_stream(*few, width, best_river), SINGLY),
+            "scikit-learn singly": (lambda: sklearn_stream(*few, width, best, 1), SINGLY),
             "squeak blocks": (
-                lambda: progressive_validation(ConKonsRegressor(random_state=0), X, y).mean_loss,  # noqa: B023
+                lambda: progressive_validation(ConKonsRegressor(random_state=0), X, y).mean_loss,
                 len(y),
             ),
-            "scikit-learn blocks": (lambda: sklearn_stream(X, y, width, best, BLOCK), len(y)),  # noqa: B023
+            "scikit-learn blocks": (lambda: sklearn_stream(X, y, width, best, BLOCK), len(y)),
         }
         for _ in range(3):
             for words, (run, rows) in candidates.items():

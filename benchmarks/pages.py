@@ -153,3 +153,72 @@ One configuration, progressive loss (ijcnn1: error rate): mean of five shuffles 
 |---|---|---|---|
 {losses}
 """
+
+
+def graphs_page(found: dict[str, Any]) -> str:
+    """Return the graphs' part of benchmarks/README.md, of the parts that were measured."""
+    text = [
+        "## graphs: leverage, sparsifiers, labels",
+        "",
+        "One thread; seconds of the processor, for the machine was shared with other work. "
+        + found.get("note", ""),
+    ]
+    if "leverage" in found:
+        text += [
+            "",
+            "| edge leverage | edges | squeak | networkit, ApproxSpanningEdge(0.3) | times as fast | median error | networkit's | zeros | networkit's |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]
+        for name, f in found["leverage"].items():
+            ours, theirs = f["errors"]["squeak"], f["errors"]["networkit"]
+            text.append(
+                f"| {name} | {f['edges']:,} | {f['seconds']['squeak']:.2f} s | {f['seconds']['networkit']:.2f} s | {spread(f['ratio']['networkit'])} | "
+                f"{ours['median']:.3f} | {theirs['median']:.3f} | {100 * ours['zeros']:.0f}% | {100 * theirs['zeros']:.1f}% |"
+            )
+    if "accuracy" in found:
+        t = found["accuracy"]["twitter"]
+        text += [
+            "",
+            f"ego_twitter at oversampling 20: {100 * t['kept']:.0f}% of the edges, ε = **{t['eps']:.2f}**, components {'whole' if t['whole'] else 'cut'}, {t['ratio']:.2f} times the time of one leverage computation. One coin against the papers' copies at "
+            "equal size, ratio of ε: "
+            + ", ".join(f"{c['graph']} {c['ratio']:.2f}" for c in found["accuracy"]["coins"])
+            + ".",
+            "",
+            "| graph | oversampling | edges kept | edges a node | ε | ε·√(kept/n) |",
+            "|---|---|---|---|---|---|",
+        ]
+        text += [
+            f"| {r['graph']} | {r['oversampling']} | {100 * r['kept']:.0f}% | {r['per_node']:.1f} | {r['eps']:.2f} | {r['law']:.2f} |"
+            for r in found["accuracy"]["law"]
+        ]
+    if "dense" in found:
+        text += [
+            "",
+            "Oversampling 30. Cost is the time of sparsifying in solves of ten classes on the full graph; faster is the same solve on the sparsifier.",
+            "",
+            "| graph | degree | edges kept | cost | solve faster | ε | ε of uniform edges, as many |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        text += [
+            f"| {r['graph']} | {r['degree']:.0f} | {100 * r['kept']:.0f}% | {r['cost']:.2f} | **{r['faster']:.1f}** | {r['eps']:.2f} | {r['eps_uniform']:.2f} |"
+            for r in found["dense"]
+        ]
+    if "learning" in found:
+        names = list(dict.fromkeys(name for r in found["learning"] for name in r["mean"]))
+        text += [
+            "",
+            "Nodes labelled rightly, %, mean and deviation of 5 draws of the labels; SPARSE at oversampling 30.",
+            "",
+            f"| data | labels | {' | '.join(names)} |",
+            "|---|---|" + "---|" * len(names),
+        ]
+        for r in found["learning"]:
+            cells = [f"{r['mean'][n]:.1f} ± {r['std'][n]:.1f}" if n in r["mean"] else "–" for n in names]
+            text.append(f"| {r['data']} | {r['labels']} | {' | '.join(cells)} |")
+    if "stream" in found:
+        f = found["stream"]
+        text += [
+            "",
+            f"`StreamSparsifier` on {f['edges']:,.0f} edges from Parquet ({f['nodes']:,} nodes): {f['peak_mb']:.0f} MB resident in all ({f['start_mb']:.0f} MB before), {f['processor_seconds']:.0f} s of the processor, {f['kept']:,.0f} edges kept.",
+        ]
+    return "\n".join([*text, ""])

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS
-from benchmarks.pages import automatic_page, large_page, learners_page, online_page, plan_page, spread
+from benchmarks.pages import (
+    automatic_page,
+    large_page,
+    learners_page,
+    online_page,
+    plan_page,
+    spread,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,11 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-from reproduce import bless_accuracy, falkon_bless, table_3_1, table_5_1, table_5_2
+from reproduce import bless_accuracy, disre, falkon_bless, table_3_1, table_5_1, table_5_2
 
 HERE = Path(__file__).parent
 ALL = {"table_3_1": table_3_1, "bless_accuracy": bless_accuracy, "falkon_bless": falkon_bless}
-ALL |= {"table_5_1": table_5_1, "table_5_2": table_5_2}
+ALL |= {"table_5_1": table_5_1, "table_5_2": table_5_2, "disre": disre}
 HEAD = """# Reproductions
 
 What the papers report beside what squeak measures, by `make reproduce` (about half an hour on two cores; one of them:

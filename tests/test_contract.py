@@ -11,7 +11,20 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import squeak
-from squeak import Dictionary, Kors, Squeak, bandits, dpp, kernels, learners, leverage, online, report, samplers
+from squeak import (
+    Dictionary,
+    Kors,
+    Squeak,
+    bandits,
+    dpp,
+    graphs,
+    kernels,
+    learners,
+    leverage,
+    online,
+    report,
+    samplers,
+)
 from squeak.kernels import RBF
 from squeak.samplers import (
     Bless,
@@ -85,7 +98,7 @@ def public_members(module):
 
 PUBLIC = {
     f"{module.__name__}.{name}": member
-    for module in (squeak, bandits, dpp, kernels, learners, leverage, online, report, samplers)
+    for module in (squeak, bandits, dpp, graphs, kernels, learners, leverage, online, report, samplers)
     for name, member in public_members(module).items()
     if callable(member)
 }

@@ -4,7 +4,7 @@ One pass over the data (:class:`Squeak`) leaves a :class:`Dictionary` chosen by 
 problem is then solved on the dictionary.
 """
 
-from squeak import bandits, dpp, kernels, learners, leverage, online, samplers
+from squeak import bandits, dpp, graphs, kernels, learners, leverage, online, samplers
 from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
@@ -39,7 +39,9 @@ __all__ = [
     "RandomFeatures",
     "Squeak",
     "__version__",
+    "bandits",
     "dpp",
+    "graphs",
     "kernels",
     "learners",
     "leverage",

@@ -5,6 +5,7 @@ test_unbiased), family-wise below 1e-4; the twin at the end is caught.
 """
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -203,7 +204,7 @@ def test_a_merge_that_draws_anew_is_caught(few, monkeypatch):
 
     def forgetful(children, plan, seed):
         found = merge(*children, random_state=seed)
-        return run_room.replace(found, probabilities=np.minimum(1.0, 1.3 * found.probabilities)), 1.0
+        return replace(found, probabilities=np.minimum(1.0, 1.3 * found.probabilities)), 1.0
 
     monkeypatch.setattr(run_room, "run_merge", forgetful)
     make = lambda X, seed: learn(oversampling=2, ridge=0.5, n_leaves=4, random_state=seed).fit(X).dictionary_  # noqa: E731

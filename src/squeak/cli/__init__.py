@@ -16,6 +16,7 @@ from squeak._version import __version__
 from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
 from squeak.cli.errors import for_the_command, stop
+from squeak.cli.graphs import label, sparsify
 from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.online import online
 from squeak.cli.optimize import optimize
@@ -29,7 +30,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for function in (fit, predict, evaluate, dictionary, show, merge, compare, plan, sample, online, optimize):
+COMMANDS = (
+    *(fit, predict, evaluate, online, dictionary, show, merge, compare, plan),
+    *(sample, optimize, sparsify, label),
+)
+for function in COMMANDS:
     app.command()(function)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -74,6 +75,10 @@ KINDS: dict[str, type[Storable]] = {}
 """Every kind of object that a file may hold."""
 
 
+LATE = {"edges": "squeak.graphs.sample"}
+"""Kinds of rooms that are imported when a file holds one: a fixed list, whatever the file says."""
+
+
 def register(cls: Any) -> Any:
     """Add a class to the kinds that files may hold; used as a decorator."""
     KINDS[cls.kind] = cls
@@ -134,6 +139,8 @@ def load(path: str | os.PathLike[str], kernel: Any = None, kind: str | None = No
     """
     where = os.fspath(path)
     found, arrays, content = read(path, kind)
+    if found not in KINDS and found in LATE:
+        importlib.import_module(LATE[found])
     if found not in KINDS:
         raise StorageError(f"{where}: it holds a {found!r}, which this squeak does not know")
     try:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from squeak.core import storage
-from squeak.core.dictionary import Dictionary
 
 
 class Keep:
@@ -46,15 +46,15 @@ class Keep:
     def _path(self, node: int) -> Path | None:
         return None if self.folder is None else self.folder / f"node-{node}.sqk"
 
-    def load(self, node: int, kernel: Any) -> Dictionary | None:
-        """Return a node's dictionary where it was finished before."""
+    def load(self, node: int, read: Callable[[Path], Any]) -> Any:
+        """Return what a node came to where it was finished before, else None."""
         path = self._path(node)
         if path is None or not path.exists():
             return None
-        return Dictionary.load(path, kernel=kernel)
+        return read(path)
 
-    def save(self, node: int, d: Dictionary) -> None:
-        """Keep a node's dictionary."""
+    def save(self, node: int, d: Any) -> None:
+        """Keep what a node came to."""
         path = self._path(node)
         if path is not None:
             d.save(path)

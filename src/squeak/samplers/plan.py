@@ -237,7 +237,7 @@ def plan(
     >>> p.leaves, round(p.seconds), round(p.memory / 1e6)
     (400, 288, 967)
     """
-    from squeak.samplers.disqueak import LARGEST_TREE, LEAF_ROWS
+    from squeak.samplers.tree_shape import LARGEST_TREE, LEAF_ROWS
 
     _check(workers=workers, dim=dim, atoms=atoms)
     if not (rows >= 1 and math.isfinite(rows)):

@@ -8,8 +8,9 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.base import clone
@@ -18,9 +19,8 @@ from squeak.core import engine
 from squeak.core.allocator import freed_memory_kept
 from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import check_ridge
-from squeak.core.rows import join, n_rows, take, width_of
+from squeak.core.rows import join, n_rows
 from squeak.core.seeds import NODE, generator_at
-from squeak.core.sources import Preprocessing
 from squeak.core.types import Rows
 from squeak.samplers.base import Plan
 from squeak.samplers.kept_nodes import Keep
@@ -51,21 +51,6 @@ def check_retries(retries: Any) -> int:
     return retries
 
 
-def check_start(
-    start: Dictionary, plan: Plan, preprocessing: Preprocessing | None, label: str, width: int | None
-) -> None:
-    """Refuse to go on from a dictionary that the new one could not be merged with, before any row is read."""
-    for name, mine in (("kernel", plan.kernel), ("copies", plan.copies), ("oversampling", plan.oversampling)):
-        if getattr(start, name) != mine:
-            raise ValueError(f"start was learned with {name} {getattr(start, name)!r}, this is {mine!r}")
-    if start.preprocessing != preprocessing:
-        raise ValueError("start's rows were preprocessed in another way: squeak.rows(..., preprocessing=...)")
-    if width_of(start.atoms) != width:
-        raise ValueError(f"start's rows have {width_of(start.atoms)} columns, these {width}")
-    if label in [name for name, _ in start.sources]:
-        raise ValueError(f"the source {label!r} is in start already: merged data must be disjoint; give source=")
-
-
 def node_seed(seed: int, node: int) -> int:
     """Return the seed of a node: the same for the same run and place, wherever and however often it runs."""
     return int(generator_at(seed, NODE, node).integers(2**63))
@@ -79,10 +64,10 @@ def read_part(part: Part, use: Callable[[Rows], Any], retries: int) -> Any:
             return use(block)
         raise PartError("there are no rows")
 
-    return _tried(part, first, retries)
+    return tried(part, first, retries)
 
 
-def _tried(part: Part, do: Callable[[], Any], retries: int) -> Any:
+def tried(part: Part, do: Callable[[], Any], retries: int) -> Any:
     """Return the result of something done with a part; after so many failures, an error that names it."""
     for attempt in range(retries + 1):
         try:
@@ -110,7 +95,7 @@ def run_leaf(
             raise PartError("there are no rows")
         return fresh.dictionary_, fresh.effective_dimension_
 
-    found: tuple[Dictionary, float] = _tried(part, learn, retries)
+    found: tuple[Dictionary, float] = tried(part, learn, retries)
     return found
 
 
@@ -153,6 +138,48 @@ def bytes_of(d: Dictionary) -> int:
     return int(sum(array.nbytes for array in arrays.values()))
 
 
+class Work(Protocol):
+    """What the nodes of a tree compute; sent to the workers with every node.
+
+    Leaves and merges give values with ``n_seen``, ``ridge``, ``sources``, ``to_parts``, ``save``, a length and an
+    effective dimension, and are functions of their arguments alone.
+    """
+
+    @property
+    def name(self) -> str:
+        """The word on the progress bar."""
+
+    def leaf(self, part: Part, number: int, seed: int, retries: int) -> tuple[Any, float]:
+        """Return the value of a part and its effective dimension."""
+
+    def merge(self, children: list[Any], seed: int) -> tuple[Any, float]:
+        """Return the merge of the children and its effective dimension."""
+
+    def load(self, path: Path) -> Any:
+        """Return a value that was kept in a file."""
+
+
+@dataclass(frozen=True)
+class DictionaryWork:
+    """DISQUEAK: leaves learn dictionaries, merges are DICT-MERGE."""
+
+    sampler: StreamSampler | None
+    plan: Plan
+    name: str = "Disqueak"
+
+    def leaf(self, part: Part, number: int, seed: int, retries: int) -> tuple[Dictionary, float]:
+        """Return the dictionary of a part and its effective dimension."""
+        return run_leaf(part, number, self.sampler, self.plan, seed, retries)
+
+    def merge(self, children: list[Dictionary], seed: int) -> tuple[Dictionary, float]:
+        """Return the merged dictionary and its effective dimension."""
+        return run_merge(children, self.plan, seed)
+
+    def load(self, path: Path) -> Dictionary:
+        """Return a kept dictionary."""
+        return Dictionary.load(path, kernel=self.plan.kernel)
+
+
 class TreeRun:
     """Runs a tree, on a Dask cluster where a client is active, else on threads; what is finished is kept."""
 
@@ -160,13 +187,12 @@ class TreeRun:
         self,
         tree: Tree,
         parts: list[Part],
-        leaf: StreamSampler | None,
-        plan: Plan,
+        work: Work,
         keep: Keep,
         retries: int,
         verbose: int,
     ) -> None:
-        self.tree, self.parts, self.leaf, self.plan = tree, parts, leaf, plan
+        self.tree, self.parts, self.work = tree, parts, work
         self.keep, self.retries, self.verbose = keep, retries, verbose
         self._rows: dict[int, int] = {}
         self._facts: dict[int, NodeFacts] = {}
@@ -175,25 +201,27 @@ class TreeRun:
         """Return the number of rows of each leaf."""
         return [self._rows[leaf] for leaf in range(self.tree.n_leaves)]
 
-    def result(self) -> tuple[Dictionary, list[NodeFacts]]:
-        """Run what is left to do; return the root's dictionary and the facts of every node that was run or kept."""
+    def result(self) -> tuple[Any, list[NodeFacts]]:
+        """Run what is left to do; return the root's value and the facts of every node that was run or kept."""
         from tqdm.auto import tqdm
 
         done, due = self._what_is_due()
         total = len(due) + len(done)
-        with tqdm(total=total, initial=len(done), desc="Disqueak", unit=" nodes", disable=not self.verbose) as bar:
+        with tqdm(
+            total=total, initial=len(done), desc=self.work.name, unit=" nodes", disable=not self.verbose
+        ) as bar:
             self._compute(done, due, bar)
         root = done[self.tree.root]
         return root, [self._facts[node] for node in sorted(self._facts)]
 
-    def _what_is_due(self) -> tuple[dict[int, Dictionary], set[int]]:
+    def _what_is_due(self) -> tuple[dict[int, Any], set[int]]:
         """Return the kept nodes that are needed, and those that must be computed: nothing below a kept node."""
-        done: dict[int, Dictionary] = {}
+        done: dict[int, Any] = {}
         due: set[int] = set()
         stack = [self.tree.root]
         while stack:
             node = stack.pop()
-            kept = self.keep.load(node, self.plan.kernel)
+            kept = self.keep.load(node, self.work.load)
             if kept is not None:
                 self._take(kept, facts_of(node, kept, kept.effective_dimension(), 0.0))
                 done[node] = kept
@@ -202,22 +230,22 @@ class TreeRun:
                 stack.extend(self.tree.children(node))
         return done, due
 
-    def _take(self, d: Dictionary, facts: NodeFacts) -> None:
+    def _take(self, d: Any, facts: NodeFacts) -> None:
         self._rows.update((int(name), rows) for name, rows in d.sources)
         self._facts[facts.node] = facts
 
-    def _compute(self, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
+    def _compute(self, done: dict[int, Any], due: set[int], bar: Any) -> None:
         client = active_client()
         if client is None:
             self._on_threads(done, due, bar)
         else:
             self._on_cluster(client, done, due, bar)
 
-    def _on_threads(self, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
+    def _on_threads(self, done: dict[int, Any], due: set[int], bar: Any) -> None:
         parent = {child: node for node in due for child in self.tree.children(node)}
         threads = engine.thread_count()
         with engine.single_blas(), ThreadPoolExecutor(threads, thread_name_prefix="squeak-tree") as pool:
-            running: dict[Future[tuple[Dictionary, NodeFacts]], int] = {}
+            running: dict[Future[tuple[Any, NodeFacts]], int] = {}
 
             def submit(node: int) -> None:
                 children = [done[child] for child in self.tree.children(node)]
@@ -246,7 +274,7 @@ class TreeRun:
                 self._save_finished(running)
                 raise
 
-    def _save_finished(self, running: dict[Future[tuple[Dictionary, NodeFacts]], int]) -> None:
+    def _save_finished(self, running: dict[Future[tuple[Any, NodeFacts]], int]) -> None:
         """Keep what other threads have finished while one failed."""
         if self.keep.folder is None:
             return
@@ -255,7 +283,7 @@ class TreeRun:
             if not future.cancelled() and future.exception() is None:
                 self.keep.save(node, future.result()[0])
 
-    def _on_cluster(self, client: Any, done: dict[int, Dictionary], due: set[int], bar: Any) -> None:
+    def _on_cluster(self, client: Any, done: dict[int, Any], due: set[int], bar: Any) -> None:
         """Run on a Dask cluster: dictionaries travel from worker to worker, only facts and the root come here.
 
         A worker that dies takes its tasks with it; Dask runs them again elsewhere, and a node is a function
@@ -295,13 +323,13 @@ class TreeRun:
         if self.keep.folder is None:
             return
         for node, future in futures.items():
-            if future.status == "finished" and self.keep.load(node, self.plan.kernel) is None:
+            if future.status == "finished" and self.keep.load(node, self.work.load) is None:
                 self.keep.save(node, future.result()[0])
 
-    def _task(self, node: int) -> tuple[Part | None, int, StreamSampler | None, Plan, int, int]:
+    def _task(self, node: int) -> tuple[Part | None, int, Work, int, int]:
         """Return the arguments of a node's function, but for its children."""
         part = self.parts[node] if node < self.tree.n_leaves else None
-        return part, node, self.leaf, self.plan, node_seed(self.keep.seed, node), self.retries
+        return part, node, self.work, node_seed(self.keep.seed, node), self.retries
 
 
 def active_client() -> Any:
@@ -318,13 +346,12 @@ def active_client() -> Any:
 def run_node(
     part: Part | None,
     node: int,
-    leaf: StreamSampler | None,
-    plan: Plan,
+    work: Work,
     seed: int,
     retries: int,
     children: list[Any],
-) -> tuple[Dictionary, NodeFacts]:
-    """Return a node's dictionary and facts: a leaf where there is a part, else a merge.
+) -> tuple[Any, NodeFacts]:
+    """Return a node's value and facts: a leaf where there is a part, else a merge.
 
     On a cluster children come as the results of their own nodes.
     """
@@ -332,35 +359,17 @@ def run_node(
     with engine.serial(), freed_memory_kept():
         if part is None:
             found = [child[0] if isinstance(child, tuple) else child for child in children]
-            d, dimension = run_merge(found, plan, seed)
+            d, dimension = work.merge(found, seed)
         else:
-            d, dimension = run_leaf(part, node, leaf, plan, seed, retries)
+            d, dimension = work.leaf(part, node, seed, retries)
     return d, facts_of(node, d, dimension, time.perf_counter() - start)
 
 
-def describe(result: tuple[Dictionary, NodeFacts]) -> tuple[NodeFacts, tuple[tuple[str, int], ...]]:
+def describe(result: tuple[Any, NodeFacts]) -> tuple[NodeFacts, tuple[tuple[str, int], ...]]:
     """Return a node's facts and the names and sizes of its leaves: all that comes back but for the root."""
     return result[1], result[0].sources
 
 
-def facts_of(node: int, d: Dictionary, dimension: float, seconds: float) -> NodeFacts:
+def facts_of(node: int, d: Any, dimension: float, seconds: float) -> NodeFacts:
     """Return what is recorded of a node."""
     return NodeFacts(node, d.n_seen, len(d), dimension, d.ridge, seconds, bytes_of(d))
-
-
-def numbered_through(d: Dictionary, rows: list[int], label: str, preprocessing: Preprocessing | None) -> Dictionary:
-    """Return the dictionary with its rows numbered through all leaves, as one source."""
-    leaves = np.array([int(name) for name, _ in d.sources])[d.source_numbers]
-    begin = np.concatenate([[0], np.cumsum(rows)])
-    indices = begin[leaves] + d.indices
-    order = np.argsort(indices)
-    return replace(
-        d,
-        atoms=take(d.atoms, order),
-        indices=indices[order],
-        probabilities=d.probabilities[order],
-        counts=d.counts[order],
-        sources=((label, d.n_seen),),
-        source_numbers=np.zeros(len(d), dtype=np.int64),
-        preprocessing=preprocessing,
-    )

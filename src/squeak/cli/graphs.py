@@ -1,0 +1,224 @@
+"""``squeak sparsify`` and ``squeak label``."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from squeak.cli.options import Seed, positive
+
+Graph = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="EDGES", help="Edge lists: text, CSV, Parquet or npy; two nodes a line and maybe a weight."
+    ),
+]
+Figure = Annotated[
+    Path | None,
+    typer.Option(help="Draw degrees and weights of both graphs: .png, .svg or .pdf.", show_default=False),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
+
+
+class Way(StrEnum):
+    """How a graph is sparsified."""
+
+    stream = "stream"
+    online = "online"
+    batch = "batch"
+
+
+def sparsify(
+    edges: Graph,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="A .parquet, .csv, .npy or .txt file.", show_default=False)
+    ],
+    oversampling: Annotated[float, typer.Option(callback=positive, help="Edges kept a node, about.")] = 30.0,
+    ridge: Annotated[float, typer.Option(min=0.0, help="Above 0: an (eps, ridge)-sparsifier, smaller.")] = 0.0,
+    copies: Annotated[int, typer.Option(min=1, help="Coins of an edge; 1 is best.")] = 1,
+    way: Annotated[
+        Way, typer.Option(help="One pass; one pass that never drops; or all edges in memory.")
+    ] = Way.stream,
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Measure the accuracy; holds the graph in memory.")
+    ] = True,
+    figure: Figure = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Sparsify the graph of EDGES: far fewer edges, nearly the same quadratic form."""
+    from squeak.graphs import OnlineSparsifier, StreamSparsifier, sparsifier_report
+    from squeak.graphs import sparsify as sparsify_all
+    from squeak.graphs.files import read_edges, write_edges
+
+    check_writable(out, edges)
+    check_figure(figure)
+    if out.suffix not in (".parquet", ".csv", ".npy", ".txt"):
+        raise typer.BadParameter(f"--out ends in .parquet, .csv, .npy or .txt; it is {out}")
+    source: Any = edges if len(edges) > 1 else edges[0]
+    if way is Way.batch:
+        found = sparsify_all(source, oversampling=oversampling, ridge=ridge, copies=copies, random_state=seed)
+        seen = None
+    else:
+        kind = StreamSparsifier if way is Way.stream else OnlineSparsifier
+        stream = kind(oversampling, ridge, copies, random_state=seed)
+        read_all(stream, source, quiet)
+        found, seen = stream.sample_.graph, stream.n_seen_
+    write_edges(found, out)
+    if quiet:
+        return
+    read = "" if seen is None else f"{seen:,} edges read once; "
+    typer.echo(
+        f"{read}{len(found):,} edges on {found.n_nodes:,} nodes kept, in {found.components()[0]:,} components"
+    )
+    if measure or figure is not None:
+        graph = read_edges(source)
+        typer.echo(describe(sparsifier_report(graph, found, ridge)))
+        if figure is not None:
+            from squeak.report import draw_sparsifier
+
+            draw_sparsifier(graph, found, figure)
+            typer.echo(f"wrote {figure}")
+    typer.echo(f"wrote {out}")
+
+
+def label(
+    edges: Graph,
+    labels: Annotated[
+        Path, typer.Option(help="CSV or Parquet with the columns node and label.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .csv or .parquet file.", show_default=False)],
+    oversampling: Annotated[
+        float | None, typer.Option(callback=positive, help="Sparsify the graph first.", show_default=False)
+    ] = None,
+    alpha: Annotated[float, typer.Option(callback=positive, help="The penalty on unsmooth labels.")] = 1.0,
+    hold_out: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Hide this part of the labels, and say how many were found.")
+    ] = 0.0,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Give every node of the graph of EDGES a label, from the few that are known."""
+    import numpy as np
+
+    from squeak.core.seeds import SAMPLE, draw_seed, generator_at
+    from squeak.graphs import HarmonicClassifier
+    from squeak.graphs.files import read_edges
+
+    check_writable(out, [*edges, str(labels)])
+    if out.suffix not in (".csv", ".parquet"):
+        raise typer.BadParameter(f"--out ends in .csv or .parquet; it is {out}")
+    nodes, names = read_labels(labels)
+    graph = read_edges(edges if len(edges) > 1 else edges[0])
+    graph = graph.on_nodes(max(graph.n_nodes, int(nodes.max()) + 1))
+    classes, codes = np.unique(names, return_inverse=True)
+    y = np.full(graph.n_nodes, -1)
+    y[nodes] = codes
+    known = np.flatnonzero(y >= 0)
+    hidden = known[:0]
+    if hold_out > 0:
+        chosen = generator_at(draw_seed(seed), SAMPLE).permutation(len(known))
+        hidden = known[chosen[: round(hold_out * len(known))]]
+    truth = y[hidden].copy()
+    y[hidden] = -1
+    s = HarmonicClassifier(alpha, sparsifier=oversampling, random_state=seed).fit(graph, y)
+    write_labels(out, classes[s.transduction_], s.label_distributions_.max(axis=1))
+    if quiet:
+        return
+    typer.echo(
+        f"{graph.n_nodes:,} nodes labelled from {len(known) - len(hidden):,} labels of {len(classes):,} classes, "
+        f"on {len(s.graph_):,} of {len(graph):,} edges"
+    )
+    if s.n_unreached_:
+        typer.echo(f"{s.n_unreached_:,} nodes are in components without a label: they got the most frequent one")
+    if len(hidden):
+        typer.echo(
+            f"of {len(hidden):,} labels held out {100 * (s.transduction_[hidden] == truth).mean():.1f}% were found"
+        )
+    typer.echo(f"wrote {out}")
+
+
+def read_all(stream: Any, source: Any, quiet: bool) -> None:
+    """Read all edges into a stream sparsifier, with a bar."""
+    from tqdm.auto import tqdm
+
+    from squeak.graphs import edge_blocks
+
+    with tqdm(desc=type(stream).__name__, unit=" edges", unit_scale=True, disable=quiet) as bar:
+        for block in edge_blocks(source):
+            stream.partial_fit(block)
+            bar.update(len(block))
+    if not hasattr(stream, "_stream"):
+        raise ValueError("there are no edges")
+
+
+def describe(report: Any) -> str:
+    """Return the report of a sparsifier as text."""
+    whole = "every component is whole" if report.same_components else "COMPONENTS WERE CUT"
+    return (
+        f"{report.edges:,} edges became {report.kept:,} ({100 * report.kept / max(report.edges, 1):.1f}%); {whole} "
+        f"({report.components:,} and {report.sparsifier_components:,})\n"
+        f"accuracy ε = {report.accuracy:.3f}, ε·√(kept/n) = {report.law:.2f}; weights sum to "
+        f"{report.total_weight[0]:.6g} and {report.total_weight[1]:.6g}, the largest are "
+        f"{report.largest_weight[0]:.3g} and {report.largest_weight[1]:.3g}"
+    )
+
+
+def read_labels(path: Path) -> tuple[Any, Any]:
+    """Return the nodes and labels of a table."""
+    import numpy as np
+    from pyarrow import csv, parquet
+
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+    if not {"node", "label"} <= set(table.column_names):
+        raise ValueError(f"{path.name} needs the columns node and label; it has {', '.join(table.column_names)}")
+    nodes = table.column("node").to_numpy()
+    if nodes.dtype.kind not in "iu" or len(nodes) == 0 or nodes.min() < 0:
+        raise ValueError(f"{path.name}: the column node must hold node numbers from 0 on")
+    return nodes, np.asarray(table.column("label").to_pylist(), dtype=str)
+
+
+def write_labels(path: Path, names: Any, chances: Any) -> None:
+    """Write a label for every node."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from squeak.core.storage import replacing
+
+    table = pa.table({"node": np.arange(len(names)), "label": [str(name) for name in names], "share": chances})
+    with replacing(path) as stream:
+        (csv.write_csv if path.suffix == ".csv" else parquet.write_table)(table, stream)
+
+
+def check_writable(out: Path, inputs: list[str]) -> None:
+    """Fail before a long run where its result could not be written, or would take the place of its input."""
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"the folder {out.parent} does not exist")
+    if out.is_dir():
+        raise IsADirectoryError(f"{out} is a folder; name a file")
+    if not os.access(out.parent, os.W_OK):
+        raise PermissionError(f"{out} cannot be written there")
+    for one in inputs:
+        if not any(sign in one for sign in "*?[") and not Path(one).exists():
+            raise FileNotFoundError(f"there is no file {one}")
+    if out.resolve() in {Path(one).resolve() for one in inputs}:
+        raise typer.BadParameter(f"{out} is named twice: it would be overwritten")
+
+
+def check_figure(figure: Path | None) -> None:
+    """Fail before a long run where its figure could not be drawn."""
+    if figure is None:
+        return
+    import matplotlib  # noqa: F401  (fails now, not after the run)
+
+    if figure.suffix not in (".png", ".svg", ".pdf"):
+        raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
+    if not figure.parent.is_dir():
+        raise FileNotFoundError(f"the folder {figure.parent} does not exist")

@@ -1,0 +1,231 @@
+"""DISRE: sparsifiers of edge-disjoint parts, merged up a tree; only kept edges travel."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from squeak.core.seeds import RandomState, draw_seed
+from squeak.graphs.blocks import edge_blocks
+from squeak.graphs.edges import Edges
+from squeak.graphs.files import is_text, open_edges, text_blocks
+from squeak.graphs.forms import ADAPTERS, read_graph
+from squeak.graphs.oracle import Oracle
+from squeak.graphs.sample import EdgeSample, joined
+from squeak.graphs.state import DEFAULT_OVERSAMPLING, GraphPlan, StreamState, make_plan
+from squeak.graphs.thinning import shrink
+from squeak.samplers.kept_nodes import Keep
+from squeak.samplers.parts import Part, PartError
+from squeak.samplers.tree import Tree
+from squeak.samplers.tree_run import NodeFacts, TreeRun, check_retries, tried
+from squeak.samplers.tree_shape import TreeShaped
+
+
+class DistributedSparsifier(TreeShaped, BaseEstimator):
+    """Sparsify a graph from edge-disjoint parts, merged up a tree: DISRE, distributed resistance estimates.
+
+    A leaf sparsifies the stream of its own edges (:class:`StreamSparsifier`). Each other node unites the
+    samples of its children, scores every edge within the union by a_e·r_e, a_e its original weight, and thins
+    to it. Randomness is keyed by the node: threads or Dask workers, retries and restarts all give the same bits.
+
+    Parameters
+    ----------
+    oversampling, ridge, copies, connected, n_nodes, eps, delta, n, random_state
+        As in :class:`StreamSparsifier`.
+    tree : "balanced", "sequential", Tree or nested tuples
+    n_leaves : int, optional
+        Parts of the edges; one for every 65,536 by default, 64 at most. Few large leaves are best: a leaf of fewer
+        than oversampling·nodes edges has nothing to drop.
+    retries : int
+        How often a leaf that fails is tried again.
+    verbose : int
+        1 shows a progress bar over the nodes.
+
+    Attributes
+    ----------
+    sample_ : EdgeSample
+    sparsifier_ : CSR adjacency matrix
+    nodes_ : list of NodeFacts
+        For every node: edges seen, edges kept, effective dimension, seconds, bytes moved to its parent.
+    tree_ : Tree
+
+    Notes
+    -----
+    With probability 1 − δ every node is an (ε, ridge)-sparsifier of its edges with O(d_eff·log n) edges.
+    Without a ridge a union of sparsifiers is as accurate as its parts, for any number of them.
+
+    References
+    ----------
+    Calandriello, Koutis, Lazaric, Valko, "Improved large-scale graph learning through ridge spectral
+    sparsification", ICML 2018; spec B, section 8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.graphs import DistributedSparsifier, spectral_accuracy
+    >>> u, v = np.triu_indices(300, 1)
+    >>> edges = np.random.default_rng(0).permutation(np.column_stack([u, v]))
+    >>> s = DistributedSparsifier(oversampling=20, n_leaves=4, random_state=0).fit(edges)
+    >>> s.sample_.n_seen, len(s.nodes_), spectral_accuracy((u, v), s.sparsifier_) < 0.7
+    (44850, 7, True)
+    """
+
+    nodes_: list[NodeFacts]
+    tree_: Tree
+
+    def __init__(
+        self,
+        oversampling: float | str = DEFAULT_OVERSAMPLING,
+        ridge: float = 0.0,
+        copies: int = 1,
+        connected: bool | None = None,
+        n_nodes: int | None = None,
+        tree: str | Tree | Any = "balanced",
+        n_leaves: int | None = None,
+        retries: int = 3,
+        eps: float | None = None,
+        delta: float | None = None,
+        n: int | None = None,
+        source: str | None = None,
+        random_state: RandomState = None,
+        verbose: int = 0,
+    ) -> None:
+        self.oversampling = oversampling
+        self.ridge = ridge
+        self.copies = copies
+        self.connected = connected
+        self.n_nodes = n_nodes
+        self.tree = tree
+        self.n_leaves = n_leaves
+        self.retries = retries
+        self.eps = eps
+        self.delta = delta
+        self.n = n
+        self.source = source
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None
+    ) -> DistributedSparsifier:
+        """Sparsify the graph of all edges, on threads or, with a Dask client active, on its workers.
+
+        Parameters
+        ----------
+        X : graph, edges, files, row source, or list of functions that return edges
+            A graph or an array of edges is cut into parts. Of Parquet files each part is some row groups, of
+            text files each file is a part. A function is called for the edges of its part, again at every retry.
+        y : ignored
+        checkpoint : folder, optional
+            Keep finished nodes here: the same call goes on with what is left.
+        """
+        plan = make_plan(self)
+        parts, _ = self._parts(_as_parts(X))
+        tree, retries = self._tree_of(len(parts)), check_retries(self.retries)
+        description = {
+            "sparsifier": [plan.oversampling, plan.copies, plan.scoring.ridge, plan.connected, plan.n_nodes],
+            "tree": [list(children) for children in tree.merges],
+            "parts": [part.fingerprint() for part in parts],
+            "random_state": self.random_state if isinstance(self.random_state, int) else None,
+        }
+        keep = Keep.open(checkpoint, description, draw_seed(self.random_state))
+        run = TreeRun(tree, parts, EdgeWork(plan), keep, retries, self.verbose)
+        root, nodes = run.result()
+        self._sample, self.nodes_, self.tree_ = _numbered(root, run.rows_of_leaves(), plan.source), nodes, tree
+        return self
+
+    def _checked(self, X: Any) -> Any:
+        edges = next(iter(edge_blocks(X, self.n_nodes)))
+        return np.column_stack([edges.u, edges.v, edges.weights])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_sample")
+
+    @property
+    def sample_(self) -> EdgeSample:
+        """The edges kept, with their state."""
+        if not hasattr(self, "_sample"):
+            raise NotFittedError("this DistributedSparsifier has seen no edges yet: call fit")
+        return self._sample
+
+    @property
+    def sparsifier_(self) -> Any:
+        """The sparsifier as a symmetric CSR adjacency matrix."""
+        return self.sample_.graph.adjacency()
+
+    @property
+    def n_components_(self) -> int:
+        """Components of the sparsifier; nodes without edges count as one each."""
+        return self.sample_.graph.components()[0]
+
+
+def _as_parts(X: Any) -> Any:
+    """Return what the tree cuts: an array of edges, a row source, or a function for every text file."""
+    if isinstance(X, Edges):
+        return np.column_stack([X.u, X.v, X.weights])
+    if sp.issparse(X) or type(X).__module__.partition(".")[0] in ADAPTERS:
+        return _as_parts(read_graph(X).edges)
+    paths = [X] if isinstance(X, str | os.PathLike) else X
+    if isinstance(paths, list) and paths and all(isinstance(one, str | os.PathLike) for one in paths):
+        if all(is_text(Path(one)) for one in paths):
+            return [partial(text_blocks, Path(one)) for one in paths]
+        return open_edges(X)
+    if isinstance(X, tuple) and len(X) in (2, 3) and np.ndim(X[0]) == 1:
+        return next(iter(edge_blocks(X)))
+    return X
+
+
+@dataclass(frozen=True)
+class EdgeWork:
+    """The nodes of DISRE: leaves are streams of edges, merges unite and thin."""
+
+    plan: GraphPlan
+    name: str = "DistributedSparsifier"
+
+    def leaf(self, part: Part, number: int, seed: int, retries: int) -> tuple[EdgeSample, float]:
+        """Return the sample of a part and its effective dimension."""
+
+        def learn() -> EdgeSample:
+            stream = StreamState(replace(self.plan, source=str(number)), seed, drops=True)
+            for rows in part.blocks():
+                for block in edge_blocks(rows, self.plan.n_nodes or None, first=stream.n_seen):
+                    stream.read(block)
+            if stream.n_seen == 0:
+                raise PartError("there are no edges")
+            return stream.result()
+
+        sample: EdgeSample = tried(part, learn, retries)
+        return sample, sample.effective_dimension()
+
+    def merge(self, children: list[EdgeSample], seed: int) -> tuple[EdgeSample, float]:
+        """Return the union of the children, thinned to the scores within it, and its effective dimension."""
+        union = joined(children, max(child.n_nodes for child in children))
+        oracle = Oracle(union.atoms, self.plan.scoring, seed)
+        return shrink(union, oracle, seed, connected=self.plan.connected), oracle.effective_dimension
+
+    def load(self, path: Path) -> EdgeSample:
+        """Return a kept sample."""
+        return EdgeSample.load(path)
+
+
+def _numbered(sample: EdgeSample, edges: list[int], source: str) -> EdgeSample:
+    """Return the sample with its edges numbered through all leaves, as one source."""
+    leaves = np.array([int(name) for name, _ in sample.sources])[sample.source_numbers]
+    begin = np.concatenate([[0], np.cumsum(edges)])
+    indices = begin[leaves] + sample.indices
+    order = np.argsort(indices)
+    found = sample.take(order, sample.probabilities[order], sample.counts[order])
+    return replace(
+        found,
+        indices=indices[order],
+        sources=((source, sample.n_seen),),
+        source_numbers=np.zeros(len(found), dtype=np.int64),
+    )

@@ -1,0 +1,160 @@
+"""Edges as arrays: every undirected pair once, smaller node first, with a positive weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.types import Array, IntArray
+
+LARGEST_NODE = 2**31 - 2
+"""Node numbers must fit into the 32-bit indices of sparse matrices."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges of an undirected graph without loops: u < v, in the order given, weights positive and finite.
+
+    Pairs are all different in a graph; in a block of a stream they need not be.
+    """
+
+    n_nodes: int
+    u: IntArray
+    v: IntArray
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+    def take(self, which: Any) -> Edges:
+        """Return some of the edges, in the order given."""
+        return Edges(self.n_nodes, self.u[which], self.v[which], self.weights[which])
+
+    def with_weights(self, weights: Array) -> Edges:
+        """Return the same pairs with other weights."""
+        return Edges(self.n_nodes, self.u, self.v, weights)
+
+    def on_nodes(self, n_nodes: int) -> Edges:
+        """Return the same edges on more nodes."""
+        return Edges(n_nodes, self.u, self.v, self.weights)
+
+    def adjacency(self) -> Any:
+        """Return the symmetric adjacency matrix, CSR; parallel edges are added up."""
+        return self._adjacency.copy()
+
+    @cached_property
+    def _adjacency(self) -> Any:
+        n = self.n_nodes
+        half = sp.coo_matrix((self.weights, (self.u.astype(np.int32), self.v.astype(np.int32))), (n, n)).tocsr()
+        return half + half.T.tocsr()
+
+    def degrees(self) -> Array:
+        """Return the sum of the weights at every node."""
+        n, w = self.n_nodes, self.weights
+        return np.asarray(
+            np.bincount(self.u, w, minlength=n) + np.bincount(self.v, w, minlength=n), dtype=np.float64
+        )
+
+    def laplacian(self) -> Any:
+        """Return L = Σ a_e b_e b_eᵀ, CSR, with b_e = χ_u − χ_v."""
+        return (sp.diags(self.degrees()) - self.adjacency()).tocsr()
+
+    def components(self) -> tuple[int, IntArray]:
+        """Return how many components there are and which one each node is in."""
+        return self._components
+
+    @cached_property
+    def _components(self) -> tuple[int, IntArray]:
+        count, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
+        return int(count), labels.astype(np.int64)
+
+
+def check_edges(
+    u: Any,
+    v: Any,
+    weights: Any = None,
+    n_nodes: int | None = None,
+    *,
+    place: str = "edge",
+    first: int = 0,
+) -> Edges:
+    """Return clean edges: loops dropped, u < v, order and parallel edges kept; refuse what no graph has.
+
+    Parameters
+    ----------
+    u, v : array of int
+    weights : array, optional
+        1 for every edge where left out. Edges of weight 0 are no edges.
+    n_nodes : int, optional
+        The largest node number and one more, where left out.
+    place, first
+        Words and the number of the first edge, for messages.
+    """
+    u, v = _nodes(u, place, first), _nodes(v, place, first)
+    if u.shape != v.shape:
+        raise ValueError(f"there are {len(u)} first nodes and {len(v)} second nodes")
+    w = np.ones(len(u)) if weights is None else _weights(weights, len(u), place, first)
+    top = int(max(u.max(), v.max())) + 1 if len(u) else 0
+    if n_nodes is None:
+        n_nodes = top
+    elif top > n_nodes:
+        bad = int(np.flatnonzero(np.maximum(u, v) >= n_nodes)[0])
+        raise ValueError(
+            f"{place} {first + bad}: node {max(u[bad], v[bad])} of a graph of {n_nodes} nodes, numbered from 0"
+        )
+    real = (u != v) & (w > 0)
+    if not real.all():
+        u, v, w = u[real], v[real], w[real]
+    return Edges(int(n_nodes), np.minimum(u, v), np.maximum(u, v), w)
+
+
+def _nodes(nodes: Any, place: str, first: int) -> IntArray:
+    array = np.asarray(nodes)
+    if array.ndim != 1:
+        raise ValueError(f"node numbers must be one-dimensional; they have shape {array.shape}")
+    if array.dtype.kind == "f":
+        whole = np.isfinite(array) & (array == np.floor(array))
+        if not whole.all():
+            bad = int(np.flatnonzero(~whole)[0])
+            raise ValueError(f"{place} {first + bad}: {array[bad]} is not a node number")
+    elif array.dtype.kind not in "iu":
+        raise TypeError(f"nodes must be whole numbers from 0 on, not {array.dtype}; number them first")
+    wrong = (array < 0) | (array > LARGEST_NODE)
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
+        raise ValueError(f"{place} {first + bad}: {array[bad]} is not a node number (0 to {LARGEST_NODE:,})")
+    return array.astype(np.int64, copy=False)
+
+
+def _weights(weights: Any, n: int, place: str, first: int) -> Array:
+    array = np.asarray(weights)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"weights must be real numbers, not {array.dtype}")
+    array = array.astype(np.float64, copy=False)
+    if array.shape != (n,):
+        raise ValueError(f"there are {n} edges and weights of shape {array.shape}")
+    wrong = ~(np.isfinite(array) & (array >= 0))
+    if wrong.any():
+        bad = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"{place} {first + bad} has weight {array[bad]}: weights are similarities, finite and not negative"
+        )
+    return array
+
+
+def merged(edges: Edges) -> Edges:
+    """Return the graph with parallel edges added up, sorted by (u, v): the order of ``triu(A).nonzero()``."""
+    key = edges.u * edges.n_nodes + edges.v
+    if len(key) > 1 and not np.all(key[1:] > key[:-1]):
+        order = np.argsort(key, kind="stable")
+        key, u, v, w = key[order], edges.u[order], edges.v[order], edges.weights[order]
+        new = np.concatenate([[True], key[1:] > key[:-1]])
+        if not new.all():
+            first = np.flatnonzero(new)
+            u, v, w = u[first], v[first], np.add.reduceat(w, first)
+        return Edges(edges.n_nodes, u, v, w)
+    return edges

@@ -1,0 +1,91 @@
+"""Scores of edges within a sample: of its own, to thin it, and of new ones, to decide whether they come in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.seeds import PROBE, generator_at
+from squeak.core.types import Array, IntArray
+from squeak.graphs.edges import Edges, merged
+from squeak.graphs.forest import bridges
+from squeak.graphs.projections import ProjectedResistances
+from squeak.graphs.resistance import SMALL, dense_inverse
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How resistances are computed: the solver's and the projections' parameters, fixed for a fit."""
+
+    ridge: float
+    eta: float = 0.1
+    tolerance: float = 1e-3
+
+
+class Oracle:
+    """The resistances of one graph: exact up to 1,000 nodes, by projections beyond."""
+
+    def __init__(self, atoms: Edges, scoring: Scoring, seed: int, *place: int) -> None:
+        self._ridge = scoring.ridge
+        self._atoms = atoms
+        graph = merged(atoms)
+        self._size = float(graph.weights.max())
+        self._graph = graph.with_weights(graph.weights / self._size)
+        self._keys = graph.u * graph.n_nodes + graph.v
+        _, self._labels = self._graph.components()
+        ridge = scoring.ridge / self._size
+        self._inverse: Array | None = None
+        with engine.single_blas():
+            if graph.n_nodes <= SMALL:
+                self._inverse = dense_inverse(self._graph, ridge)
+                own = self._by_inverse(graph.u, graph.v) * self._graph.weights
+                self._own = np.clip(own, 0.0, 1.0)
+            else:
+                certain = bridges(self._graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
+                rng = generator_at(seed, PROBE, *place)
+                self._projected = ProjectedResistances(
+                    self._graph, certain, ridge, scoring.eta, None, scoring.tolerance, rng
+                )
+                self._own = self._projected.leverage
+
+    def _by_inverse(self, u: IntArray, v: IntArray) -> Array:
+        assert self._inverse is not None
+        diagonal = np.diag(self._inverse)
+        return np.asarray(diagonal[u] + diagonal[v] - 2.0 * self._inverse[u, v])
+
+    @property
+    def effective_dimension(self) -> float:
+        """Σ of the leverage: Tr L(L + ridge)⁻¹, nodes less components without a ridge."""
+        return float(self._own.sum())
+
+    def own_scores(self, original: Array) -> Array:
+        """Return a_e·r_e for the sample's edges, a_e their original weights."""
+        atoms = self._atoms
+        place = np.searchsorted(self._keys, atoms.u * atoms.n_nodes + atoms.v)
+        return np.asarray(self._own[place] * (original / (self._graph.weights[place] * self._size)))
+
+    def new_scores(self, u: IntArray, v: IntArray, weights: Array) -> Array:
+        """Return the leverage of each new edge, were it added alone: s/(1 + s), s = a·r; 1 across components.
+
+        Nodes that the graph does not have yet count as components of their own.
+        """
+        n = self._graph.n_nodes
+        scores = np.ones(len(u))
+        known = (u < n) & (v < n)
+        if self._ridge == 0:
+            known[known] = self._labels[u[known]] == self._labels[v[known]]
+        if known.any():
+            a, b, w = u[known], v[known], weights[known] / self._size
+            if self._inverse is not None:
+                s = np.maximum(self._by_inverse(a, b), 0.0) * w
+            else:
+                s = self._projected.scores(a, b, w, self._between(a, b))
+            scores[known] = s / (1.0 + s)
+        return scores
+
+    def _between(self, u: IntArray, v: IntArray) -> Array:
+        key = u * self._graph.n_nodes + v
+        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        return np.where(self._keys[place] == key, self._graph.weights[place], 0.0)

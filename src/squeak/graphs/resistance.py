@@ -1,0 +1,255 @@
+"""Effective resistances r_e = b_eᵀL⁺b_e and leverage a_e·r_e: exact, by a sparse factor, or by projections."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse.linalg import splu
+
+from squeak.core import engine
+from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
+from squeak.core.types import Array
+from squeak.graphs.edges import Edges, merged
+from squeak.graphs.forest import bridges
+from squeak.graphs.forms import read_graph
+from squeak.graphs.projections import CHUNK, ProjectedResistances
+
+METHODS = ("auto", "exact", "factor", "projections")
+SMALL = 1000
+"""Nodes up to which the dense inverse is taken by "auto"."""
+
+FIRST = 2
+"""Projections to begin with; well connected graphs need no more for most of their edges."""
+
+COLUMNS = 128
+"""Columns of the inverse at a time, in the sparse method."""
+
+
+def effective_resistances(
+    graph: Any,
+    method: str = "auto",
+    *,
+    ridge: float = 0.0,
+    eta: float = 0.2,
+    n_projections: int | None = None,
+    tolerance: float = 1e-3,
+    random_state: RandomState = None,
+) -> Array:
+    """Return r_e = b_eᵀ(L + ridge·I)⁺b_e for every edge, in the order of ``scipy.sparse.triu(A).nonzero()``.
+
+    Parameters
+    ----------
+    graph : see :func:`squeak.graphs.sparsify`
+    method : {"auto", "exact", "factor", "projections"}
+        Dense inverse per component, columns of a sparse factor, or Johnson-Lindenstrauss projections. "auto"
+        is exact up to 1,000 nodes and for thin graphs up to 5,000, and uses projections beyond.
+    ridge : float
+    eta : float
+        Of projections: enough of them that the standard error of 95% of the edges is at most ``eta``, relative to
+        the resistance. Bridges and edges whose neighbourhoods tell all are exact.
+    n_projections : int, optional
+        So many instead. With 24·log(n)/η² every edge is within 1 ± η with high probability.
+    tolerance : float
+        Of the solver; 1e-3 at most, for looser ones underestimate bottlenecks.
+    random_state : None, int, RandomState or Generator
+        For projections.
+
+    References
+    ----------
+    Spielman, Srivastava, "Graph sparsification by effective resistances"; spec A, section 7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.graphs import effective_resistances
+    >>> triangle = np.ones((3, 3)) - np.eye(3)
+    >>> effective_resistances(triangle)
+    array([0.66666667, 0.66666667, 0.66666667])
+    """
+    edges = read_graph(graph).edges
+    scores = leverage_of(
+        edges,
+        method,
+        ridge=ridge,
+        eta=eta,
+        n_projections=n_projections,
+        tolerance=tolerance,
+        seed=draw_seed(random_state),
+    )
+    return scores / edges.weights
+
+
+def edge_leverage(graph: Any, method: str = "auto", **options: Any) -> Array:
+    """Return a_e·r_e, the leverage of every edge: the chance that a random spanning tree takes it.
+
+    They sum to the number of nodes less that of components (with a ridge: to Tr L(L + ridge·I)⁻¹). Parameters
+    are those of :func:`effective_resistances`.
+
+    References
+    ----------
+    Spec A, section 7.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from squeak.graphs import edge_leverage
+    >>> float(edge_leverage(nx.karate_club_graph()).sum().round(9))
+    33.0
+    """
+    edges = read_graph(graph).edges
+    return effective_resistances(edges, method, **options) * edges.weights
+
+
+def leverage_of(
+    edges: Edges,
+    method: str = "auto",
+    *,
+    ridge: float = 0.0,
+    eta: float = 0.2,
+    n_projections: int | None = None,
+    tolerance: float = 1e-3,
+    seed: int = 0,
+) -> Array:
+    """Return the leverage of every edge; parallel edges share that of their pair by weight."""
+    check_options(method, ridge, eta, n_projections, tolerance)
+    if len(edges) == 0:
+        return np.zeros(0)
+    graph = merged(edges)
+    if graph is not edges and len(graph) <= len(edges):
+        key, pairs = edges.u * edges.n_nodes + edges.v, graph.u * edges.n_nodes + graph.v
+        place = np.searchsorted(pairs, key)
+    else:
+        place = None
+    sizes = _scaled(graph)
+    graph, shift = graph.with_weights(graph.weights / sizes), ridge / sizes
+    with engine.single_blas():
+        scores = _by_method(graph, method, shift, eta, n_projections, tolerance, seed)
+    if place is None:
+        return scores
+    share: Array = scores[place] * (edges.weights / sizes) / graph.weights[place]
+    return share
+
+
+def _scaled(edges: Edges) -> float:
+    """Return a weight to divide all by, so that squares neither overflow nor vanish."""
+    return float(edges.weights.max())
+
+
+def _by_method(
+    graph: Edges,
+    method: str,
+    ridge: float,
+    eta: float,
+    n_projections: int | None,
+    tolerance: float,
+    seed: int,
+) -> Array:
+    if method == "auto":
+        thin = len(graph) <= 2 * graph.n_nodes and graph.n_nodes <= 5 * SMALL
+        small = graph.n_nodes <= SMALL
+        method = "exact" if small else "factor" if thin else "projections"
+        if n_projections is not None:
+            method = "projections"
+    if method == "exact":
+        return _exact(graph, ridge)
+    if method == "factor":
+        return _by_factor(graph, ridge)
+    certain = bridges(graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
+    rng = generator_at(seed, PROBE)
+    least = CHUNK if n_projections is not None else FIRST
+    return ProjectedResistances(graph, certain, ridge, eta, n_projections, tolerance, rng, least).leverage
+
+
+def check_options(method: str, ridge: float, eta: float, n_projections: int | None, tolerance: float) -> None:
+    """Refuse parameters that mean nothing."""
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; it is {method!r}")
+    check_graph_ridge(ridge)
+    if not 0 < eta < 1:
+        raise ValueError(f"eta must lie strictly between 0 and 1; it is {eta!r}")
+    if n_projections is not None and (isinstance(n_projections, bool) or n_projections < 1):
+        raise ValueError(f"n_projections must be a whole number from 1 on; it is {n_projections!r}")
+    if not 0 < tolerance <= 1e-3:
+        raise ValueError(
+            f"tolerance must be positive and at most 1e-3; it is {tolerance!r}: looser solves "
+            "underestimate the edges that hold the graph together"
+        )
+
+
+def check_graph_ridge(ridge: float) -> float:
+    """Return the ridge, 0 or positive, or raise."""
+    if isinstance(ridge, bool) or not isinstance(ridge, int | float | np.number):
+        raise TypeError(f"ridge must be a number; it is {ridge!r}")
+    if not 0 <= ridge < math.inf:
+        raise ValueError(f"ridge must be finite and not negative; it is {ridge!r}")
+    return float(ridge)
+
+
+def _exact(graph: Edges, ridge: float) -> Array:
+    """Return scores from the dense inverse, component by component."""
+    scores = np.zeros(len(graph))
+    count, labels = graph.components()
+    where = labels[graph.u]
+    order = np.argsort(where, kind="stable")
+    cuts = np.searchsorted(where[order], np.arange(count + 1))
+    number = np.empty(graph.n_nodes, dtype=np.int64)
+    by_component = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[by_component], np.arange(count + 1))
+    for component in np.flatnonzero(np.diff(cuts)):
+        here = order[cuts[component] : cuts[component + 1]]
+        nodes = by_component[starts[component] : starts[component + 1]]
+        number[nodes] = np.arange(len(nodes))
+        u, v, w = number[graph.u[here]], number[graph.v[here]], graph.weights[here]
+        P = dense_inverse(Edges(len(nodes), u, v, w), ridge)
+        diagonal = np.diag(P)
+        scores[here] = (diagonal[u] + diagonal[v] - 2.0 * P[u, v]) * w
+    return np.clip(scores, 0.0, 1.0)
+
+
+def dense_inverse(graph: Edges, ridge: float) -> Array:
+    """Return (L + ridge·I)⁻¹, or without a ridge (L + Σ c·11ᵀ)⁻¹ over components: r = P_uu + P_vv − 2P_uv."""
+    n = graph.n_nodes
+    M = np.zeros((n, n))
+    M[graph.u, graph.v] = M[graph.v, graph.u] = -graph.weights
+    M[np.diag_indices(n)] = graph.degrees()
+    if ridge > 0:
+        M += ridge * np.eye(n)
+    else:
+        count, labels = graph.components()
+        sizes = np.bincount(labels, minlength=count)
+        weight = np.bincount(labels, np.diag(M), minlength=count)
+        M += (labels[:, None] == labels) * (np.where(weight > 0, weight, 1.0) / sizes**2)[labels]
+    return np.asarray(cho_solve(cho_factor(M, lower=True, overwrite_a=True), np.eye(n)))
+
+
+def _by_factor(graph: Edges, ridge: float) -> Array:
+    """Return scores from the columns of the inverse, one node a component grounded, some columns at a time."""
+    n = graph.n_nodes
+    _, labels = graph.components()
+    grounded = np.zeros(n, dtype=bool)
+    if ridge == 0:
+        grounded[np.unique(labels, return_index=True)[1]] = True
+    free = np.flatnonzero(~grounded)
+    number = np.full(n, -1)
+    number[free] = np.arange(len(free))
+    M = (graph.laplacian() + ridge * sp.identity(n)).tocsc()[free][:, free].tocsc()
+    factor = splu(M, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    diagonal, cross = np.zeros(n), np.zeros(len(graph))
+    place = number[graph.u]
+    order = np.argsort(place, kind="stable")
+    cuts = np.searchsorted(place[order], np.arange(len(free) + 1))
+    for tile in engine.tiles(len(free), COLUMNS):
+        unit = np.zeros((len(free), tile.stop - tile.start))
+        unit[np.arange(tile.start, tile.stop), np.arange(tile.stop - tile.start)] = 1.0
+        P = factor.solve(unit)
+        diagonal[free[tile]] = P[np.arange(tile.start, tile.stop), np.arange(tile.stop - tile.start)]
+        here = order[cuts[tile.start] : cuts[tile.stop]]
+        ends = number[graph.v[here]]
+        known = ends >= 0
+        cross[here[known]] = P[ends[known], place[here[known]] - tile.start]
+    scores = (diagonal[graph.u] + diagonal[graph.v] - 2.0 * cross) * graph.weights
+    return np.clip(scores, 0.0, 1.0)

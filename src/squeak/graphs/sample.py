@@ -1,0 +1,219 @@
+"""A sample of edges: what the sparsifiers keep, as a value; its graph, its file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from squeak.core import storage
+from squeak.core.types import Array, IntArray
+from squeak.graphs.edges import Edges, merged
+from squeak.graphs.resistance import leverage_of
+
+ARRAYS = ("u", "v", "original", "probabilities", "counts", "indices", "source_numbers")
+
+
+@storage.register
+@dataclass(frozen=True, eq=False)
+class EdgeSample:
+    """Edges kept of a graph or a stream, each with the probability of its coins and how many of them are left.
+
+    The weight of a kept edge is a_e·counts/(copies·p): its expectation is a_e, whatever the scores were. The
+    order is that of the stream.
+
+    Parameters
+    ----------
+    n_nodes : int
+    u, v : array of int
+    original : array
+        The edges' own weights a_e.
+    probabilities, counts : array
+    copies : int
+    oversampling : float
+    ridge : float
+    n_seen : int
+        Edges that the sample stands for.
+    indices : array of int
+        The number of each edge in its source.
+    sources : tuple of (name, edges)
+    source_numbers : array of int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.graphs import StreamSparsifier
+    >>> sample = StreamSparsifier(random_state=0).fit(np.ones((5, 5)) - np.eye(5)).sample_
+    >>> sample
+    EdgeSample(10 of 10 edges, 5 nodes, oversampling 30)
+    """
+
+    kind: ClassVar[str] = "edges"
+
+    n_nodes: int
+    u: IntArray
+    v: IntArray
+    original: Array
+    probabilities: Array
+    counts: IntArray
+    copies: int
+    oversampling: float
+    ridge: float
+    n_seen: int
+    indices: IntArray
+    sources: tuple[tuple[str, int], ...] = (("edges", 0),)
+    source_numbers: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.source_numbers) != len(self.u):
+            object.__setattr__(self, "source_numbers", np.zeros(len(self.u), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.u)
+
+    def __repr__(self) -> str:
+        return (
+            f"EdgeSample({len(self):,} of {self.n_seen:,} edges, {self.n_nodes:,} nodes, "
+            f"oversampling {self.oversampling:g})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EdgeSample):
+            return NotImplemented
+        plain = ("n_nodes", "copies", "oversampling", "ridge", "n_seen", "sources")
+        return all(getattr(self, name) == getattr(other, name) for name in plain) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in ARRAYS
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def exact(self) -> bool:
+        """Whether every edge seen is there with its own weight."""
+        return len(self) == self.n_seen and bool((self.probabilities == 1.0).all())
+
+    @property
+    def weights(self) -> Array:
+        """The new weight of each kept edge, a_e·counts/(copies·p)."""
+        return np.asarray(self.original * (self.counts / (self.copies * self.probabilities)))
+
+    @property
+    def atoms(self) -> Edges:
+        """The kept edges with their new weights, one by one: equal pairs are not added up."""
+        return Edges(self.n_nodes, self.u, self.v, self.weights)
+
+    @property
+    def graph(self) -> Edges:
+        """The sparsifier as a graph: equal pairs added up, sorted."""
+        return merged(self.atoms)
+
+    def take(self, which: Any, probabilities: Array, counts: IntArray) -> EdgeSample:
+        """Return some of the edges with a new state."""
+        return EdgeSample(
+            self.n_nodes,
+            self.u[which],
+            self.v[which],
+            self.original[which],
+            probabilities,
+            counts,
+            self.copies,
+            self.oversampling,
+            self.ridge,
+            self.n_seen,
+            self.indices[which],
+            self.sources,
+            self.source_numbers[which],
+        )
+
+    def effective_dimension(self) -> float:
+        """Return Tr L(L + ridge·I)⁻¹ of the sparsifier: without a ridge, nodes less components."""
+        if self.ridge == 0:
+            return float(self.n_nodes - self.graph.components()[0])
+        return float(leverage_of(self.graph, ridge=self.ridge).sum())
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data."""
+        content = {
+            "n_nodes": self.n_nodes,
+            "copies": self.copies,
+            "oversampling": self.oversampling,
+            "ridge": self.ridge,
+            "n_seen": self.n_seen,
+            "sources": [list(source) for source in self.sources],
+        }
+        return {name: getattr(self, name) for name in ARRAYS}, content
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeSample:
+        """Return the sample that a file holds; whatever does not fit together raises."""
+        n, m = int(content["n_nodes"]), len(arrays["u"])
+        integers = ("u", "v", "counts", "indices", "source_numbers")
+        columns: dict[str, Any] = {
+            name: np.asarray(arrays[name], dtype=np.int64 if name in integers else np.float64) for name in ARRAYS
+        }
+        if any(column.shape != (m,) for column in columns.values()):
+            raise ValueError("the arrays have different lengths")
+        u, v, p = columns["u"], columns["v"], columns["probabilities"]
+        copies, ridge, sampling = int(content["copies"]), float(content["ridge"]), float(content["oversampling"])
+        sources = tuple((str(name), int(size)) for name, size in content["sources"])
+        fine = (
+            bool(((u >= 0) & (u < v) & (v < n)).all())
+            and bool(((p > 0) & (p <= 1)).all())
+            and bool(((columns["counts"] >= 1) & (columns["counts"] <= copies)).all())
+            and bool(((columns["original"] > 0) & np.isfinite(columns["original"])).all())
+            and bool(((columns["source_numbers"] >= 0) & (columns["source_numbers"] < len(sources))).all())
+            and 0 <= ridge < np.inf
+            and 0 < sampling < np.inf
+            and m <= int(content["n_seen"])
+        )
+        if not fine:
+            raise ValueError("its edges are not those of a sample")
+        return cls(
+            n,
+            u,
+            v,
+            columns["original"],
+            p,
+            columns["counts"],
+            copies,
+            sampling,
+            ridge,
+            int(content["n_seen"]),
+            columns["indices"],
+            sources,
+            columns["source_numbers"],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the sample to a ``.sqk`` file."""
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> EdgeSample:
+        """Read a sample that :meth:`save` wrote."""
+        found: EdgeSample = storage.load(path, kind=cls.kind)
+        return found
+
+
+def joined(
+    samples: Sequence[EdgeSample], n_nodes: int, sources: tuple[tuple[str, int], ...] | None = None
+) -> EdgeSample:
+    """Return samples of disjoint edges as one; with their sources, or as parts of the one source given."""
+    first = samples[0]
+    names = ("u", "v", "original", "probabilities", "counts", "indices")
+    arrays = {name: np.concatenate([getattr(sample, name) for sample in samples]) for name in names}
+    offsets = np.cumsum([0] + [len(sample.sources) for sample in samples[:-1]])
+    numbers = [sample.source_numbers + offset for sample, offset in zip(samples, offsets, strict=True)]
+    return EdgeSample(
+        n_nodes=n_nodes,
+        copies=first.copies,
+        oversampling=first.oversampling,
+        ridge=max(sample.ridge for sample in samples),
+        n_seen=sum(sample.n_seen for sample in samples) if sources is None else sources[0][1],
+        sources=tuple(source for sample in samples for source in sample.sources) if sources is None else sources,
+        source_numbers=np.concatenate(numbers) if sources is None else np.zeros(len(arrays["u"]), dtype=np.int64),
+        **arrays,
+    )

@@ -1,0 +1,207 @@
+"""Checklist 11: resistances by every method are the dense formula; bridges; projections within their error."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from squeak.graphs import edge_leverage, effective_resistances
+from squeak.graphs import projections as projections_room
+from squeak.graphs.edges import check_edges, merged
+from squeak.graphs.forest import best_forest, bridges, forest_beyond
+from squeak.graphs.resistance import leverage_of
+from squeak.graphs.solver import NormalisedSystem
+from tests.graphs.oracles import dense_laplacian, dense_leverage, is_bridge, random_graph
+
+GRAPHS = {
+    "random": random_graph(60, 300, 0),
+    "thin": random_graph(60, 70, 1),
+    "pieces": random_graph(80, 60, 2),
+    "tree": merged(check_edges(np.arange(1, 40), np.arange(1, 40) // 2, np.linspace(0.1, 5, 39))),
+    "path": merged(check_edges(np.arange(49), np.arange(1, 50))),
+    "complete": merged(check_edges(*np.triu_indices(30, 1))),
+    "one edge": check_edges([0], [3], [2.0], 5),
+}
+
+
+@pytest.fixture(params=GRAPHS)
+def graph(request):
+    return GRAPHS[request.param]
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+@pytest.mark.parametrize("method", ["exact", "factor", "auto"])
+def test_leverage_is_the_dense_formula(graph, method, ridge):
+    np.testing.assert_allclose(leverage_of(graph, method, ridge=ridge), dense_leverage(graph, ridge), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["exact", "factor"])
+def test_leverages_sum_to_nodes_less_components(graph, method):
+    assert leverage_of(graph, method).sum() == pytest.approx(graph.n_nodes - graph.components()[0])
+
+
+def test_with_a_ridge_they_sum_to_the_effective_dimension(graph):
+    values = np.linalg.eigvalsh(dense_laplacian(graph))
+    assert leverage_of(graph, "exact", ridge=0.5).sum() == pytest.approx((values / (values + 0.5)).sum())
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_projections_are_within_eta_of_the_dense_formula(graph, ridge):
+    """k = 24·log(n)/η² projections: an edge fails with probability below 2·n⁻⁴; 14 settings, fixed seeds."""
+    eta = 0.4
+    k = int(np.ceil(24 * np.log(graph.n_nodes) / eta**2))
+    found = leverage_of(graph, "projections", ridge=ridge, n_projections=k, tolerance=1e-6, seed=3)
+    assert np.abs(found / dense_leverage(graph, ridge) - 1).max() < eta
+
+
+def biased(graph, ridge, runs=400):
+    """Compare the mean over runs of 8 projections at 5.5 standard errors an edge (300 edges: family-wise 1e-5)."""
+    each = np.array([leverage_of(graph, "projections", ridge=ridge, n_projections=8, seed=s) for s in range(runs)])
+    exact = dense_leverage(graph, ridge)
+    inside = exact < 0.7  # leverages are cut off at 1
+    gap = np.abs(each.mean(axis=0) - exact) - 2e-3 * exact  # the solver's tolerance
+    return (gap > 5.5 * each.std(axis=0) / np.sqrt(runs))[inside].any()
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+def test_projections_are_unbiased(ridge):
+    assert not biased(GRAPHS["random"], ridge)
+
+
+def test_a_wrong_local_part_is_caught(monkeypatch):
+    """The twin: the neighbours' message without the edge's own share taken out."""
+    real = projections_room._Local.add_squares
+
+    def careless(self, z, t, total):
+        self._factors[:, 1] = self._factors[:, 3] = 0.0
+        real(self, z, t, total)
+
+    monkeypatch.setattr(projections_room._Local, "add_squares", careless)
+    assert biased(GRAPHS["random"], 0.0, 200)
+
+
+def test_few_projections_already_know_what_the_neighbours_tell():
+    """On a dense graph the plain estimate with 8 projections is off by √(2/8) = 50%; this one by far less."""
+    graph = random_graph(200, 6000, 5)
+    error = np.abs(leverage_of(graph, "projections", n_projections=8, seed=0) / dense_leverage(graph) - 1)
+    assert np.median(error) < 0.03
+
+
+def test_no_edge_scores_zero_and_none_above_one():
+    for seed in range(20):
+        scores = leverage_of(random_graph(40, 80, seed), "projections", n_projections=1, seed=seed)
+        assert scores.min() > 0
+        assert scores.max() <= 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bridges_are_those_whose_removal_cuts(seed):
+    graph = random_graph(40, int(20 + 2 * seed), seed)
+    found = bridges(graph)
+    assert found.tolist() == [is_bridge(graph, which) for which in range(len(graph))]
+    np.testing.assert_allclose(leverage_of(graph, "projections", seed=seed)[found], 1.0)
+
+
+def test_bridges_of_a_long_path_and_of_a_long_cycle():
+    n = 20_000
+    path = check_edges(np.arange(n - 1), np.arange(1, n))
+    assert bridges(path).all()
+    cycle = merged(check_edges(np.arange(n), (np.arange(n) + 1) % n))
+    assert not bridges(cycle).any()
+
+
+def test_forgetting_one_side_of_a_cycle_is_caught(monkeypatch):
+    """The twin: subtree sums that stop at the children."""
+    from squeak.graphs import forest
+
+    monkeypatch.setattr(forest, "_sums_below", lambda values, parents: values)
+    graph = random_graph(40, 60, 3)
+    assert bridges(graph).tolist() != [is_bridge(graph, which) for which in range(len(graph))]
+
+
+def test_the_best_forest_is_a_spanning_forest_of_largest_score():
+    graph = random_graph(50, 200, 4)
+    scores = np.random.default_rng(0).random(len(graph))
+    chosen = best_forest(graph, scores)
+    assert chosen.sum() == graph.n_nodes - graph.components()[0]
+    assert graph.take(chosen).components()[0] == graph.components()[0]
+    G = nx.Graph()
+    G.add_weighted_edges_from(zip(graph.u.tolist(), graph.v.tolist(), scores.tolist(), strict=True))
+    best = nx.maximum_spanning_tree(G).size(weight="weight")
+    assert scores[chosen].sum() == pytest.approx(best)
+
+
+def test_with_the_sure_edges_the_forest_spans_every_component():
+    for seed in range(10):
+        graph = random_graph(60, 150, seed)
+        rng = np.random.default_rng(seed)
+        sure, scores = rng.random(len(graph)) < 0.2, rng.random(len(graph))
+        chosen = forest_beyond(graph, sure, scores)
+        assert not (chosen & sure).any()
+        assert graph.take(chosen | sure).components()[0] == graph.components()[0]
+        missing = graph.take(sure).components()[0] - graph.components()[0]
+        assert chosen.sum() == missing  # not one more than needed
+
+
+def test_parallel_edges_share_the_leverage_of_their_pair():
+    graph = GRAPHS["random"]
+    twice = check_edges(
+        np.concatenate([graph.u, graph.u]),
+        np.concatenate([graph.v, graph.v]),
+        np.concatenate([0.25 * graph.weights, 0.75 * graph.weights]),
+        graph.n_nodes,
+    )
+    exact = dense_leverage(graph)
+    np.testing.assert_allclose(leverage_of(twice), np.concatenate([0.25 * exact, 0.75 * exact]), atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-5, 1e150])
+@pytest.mark.parametrize("method", ["exact", "factor", "projections"])
+def test_the_unit_of_the_weights_does_not_matter(scale, method):
+    graph = GRAPHS["random"]
+    found = leverage_of(graph.with_weights(scale * graph.weights), method, seed=1)
+    np.testing.assert_allclose(found, leverage_of(graph, method, seed=1), rtol=1e-5)
+
+
+def test_resistances_come_in_the_order_of_triu():
+    graph = GRAPHS["random"]
+    A = graph.adjacency()
+    u, v = sp.triu(A).nonzero()
+    P = np.linalg.pinv(dense_laplacian(graph), hermitian=True)
+    np.testing.assert_allclose(effective_resistances(A), P[u, u] + P[v, v] - 2 * P[u, v], atol=1e-9)
+    np.testing.assert_allclose(edge_leverage(A), effective_resistances(A) * np.asarray(A[u, v]).ravel())
+
+
+@pytest.mark.parametrize("strong", ["factor", "multigrid"])
+def test_slow_systems_go_on_with_a_stronger_preconditioner(strong, monkeypatch):
+    from squeak.graphs import solver
+
+    if strong == "multigrid":
+        pytest.importorskip("pyamg")
+        monkeypatch.setattr(solver, "THIN", 0.0)
+    k = 60
+    grid = nx.grid_2d_graph(k, k)
+    number = {node: i for i, node in enumerate(grid)}
+    u, v = zip(*[(number[a], number[b]) for a, b in grid.edges], strict=True)
+    edges = merged(check_edges(u, v))
+    system = NormalisedSystem(edges)
+    y = np.random.default_rng(0).standard_normal((k * k, 3))
+    y -= y.mean(axis=0)
+    x = system.solve(y, 1e-9)
+    assert solver.PATIENCE < system.iterations < solver.PATIENCE + 60
+    np.testing.assert_allclose(edges.laplacian() @ x, y, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "guess"}, "method must be one of"),
+        ({"ridge": -1.0}, "not negative"),
+        ({"eta": 0.0}, "eta must lie"),
+        ({"tolerance": 0.1}, "at most 1e-3"),
+        ({"n_projections": 0}, "n_projections"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        effective_resistances(np.ones((3, 3)), **options)

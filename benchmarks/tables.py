@@ -142,6 +142,7 @@ def pages() -> tuple[str, str, str]:
             ("automatic", automatic_page),
             ("large", large_page),
             ("online", online_page),
+            ("graphs", graphs_page),
         )
         if (ROOT / "benchmarks" / "results" / f"{name}.json").exists()
     )

@@ -19,7 +19,7 @@ from squeak.core.seeds import RandomState, draw_seed
 
 
 class SqueakSampler(optuna.samplers.BaseSampler):
-    """Suggest parameters by a Gaussian process whose cost a trial stays flat after hundreds of trials.
+    """Suggest parameters by a Gaussian process whose cost a trial stays small after hundreds of trials.
 
     Parameters that every finished trial had are chosen together by :class:`~squeak.bandits.BoxUCB`; others, and
     the first trials, at random. Trials that are running, here or on other machines, count as pending.

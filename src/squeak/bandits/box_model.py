@@ -20,6 +20,9 @@ from squeak.core.types import Array, IntArray
 IN_SPAN = 1e-10
 TILE = 1024
 
+SHARE = 50
+"""A new dictionary is drawn once a 50th of all points has come since the last: its cost a step is then flat."""
+
 
 class BoxDictionary:
     """DTC posterior of points told, on some of them; predictions anywhere.
@@ -78,6 +81,7 @@ class BoxModel:
         self.kernel: Any = None
         self.noise, self.centre, self.scale = 1.0, 0.0, 1.0
         self._sum = 0.0
+        self._recent: list[Array] = []  # told since the last dictionary, which may not see them
 
     def refit(self, X: Array, y: Array, kernel: Any, noise: float, centre: float, scale: float, rng: Any) -> None:
         """Take new hyper-parameters and all points."""
@@ -109,7 +113,7 @@ class BoxModel:
             stays[int(np.argmax(chance))] = True
         members = np.flatnonzero(stays)
         self.dictionary = BoxDictionary(self.kernel, self.noise**2, X, (y - self.centre) / self.scale, members)
-        self.exact, self._sum = None, 0.0
+        self.exact, self._sum, self._recent = None, 0.0, []
 
     def observe(self, X: Array, y: Array, rng: np.random.Generator) -> None:
         """Take in the last point of ``X``."""
@@ -126,7 +130,8 @@ class BoxModel:
             self.draw(X, y, rng)
         else:
             self._sum += self.dictionary.observe(X[-1], value)
-            if self._sum > self._factor - 1.0:
+            self._recent.append(X[-1].copy())
+            if self._sum > self._factor - 1.0 and len(self._recent) * SHARE > len(X):
                 self.draw(X, y, rng)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
@@ -138,6 +143,10 @@ class BoxModel:
     def shrunk(self, X: Array, pending: Array) -> tuple[Array, Array]:
         """Return mean and variance, the variance as if the pending points were told."""
         mean, variance = self.predict(X)
+        if self.dictionary is not None and self._recent:
+            pending = np.vstack(
+                [pending, *self._recent]
+            )  # their variance must fall, in the dictionary's span or not
         if len(pending) == 0:
             return mean, variance
         prior = block(self.kernel, pending, pending)

@@ -37,7 +37,7 @@ class BoxUCB:
     refines the most promising. Values are centred and scaled, widths and noise fitted by marginal likelihood
     whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is exact; then it
     lives on a dictionary of
-    at most ``max_atoms`` of them, and a step costs the same however many came before.
+    at most ``max_atoms`` of them, and the cost of a step grows little with the number before.
 
     Parameters
     ----------

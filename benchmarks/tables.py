@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.common import RESULTS
 from benchmarks.pages import (
     automatic_page,
+    graphs_page,
     large_page,
     learners_page,
     online_page,

@@ -4,24 +4,30 @@ One pass over the data (:class:`Squeak`) leaves a :class:`Dictionary` chosen by 
 problem is then solved on the dictionary.
 """
 
-from squeak import bandits, dpp, graphs, kernels, learners, leverage, online, samplers
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from squeak import kernels, leverage, samplers
 from squeak._version import __version__
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import rows
 from squeak.core.storage import load, save
-from squeak.learners import (
-    KernelCCA,
-    KernelClassifier,
-    KernelKMeans,
-    KernelPCA,
-    KernelRidge,
-    KernelRidgeCV,
-    Nystroem,
-    RandomFeatureClassifier,
-    RandomFeatureRegressor,
-    RandomFeatures,
-)
 from squeak.samplers import Disqueak, Kors, Squeak, merge
+
+if TYPE_CHECKING:
+    from squeak import bandits, dpp, graphs, learners, online
+    from squeak.learners import (
+        KernelCCA,
+        KernelClassifier,
+        KernelKMeans,
+        KernelPCA,
+        KernelRidge,
+        KernelRidgeCV,
+        Nystroem,
+        RandomFeatureClassifier,
+        RandomFeatureRegressor,
+        RandomFeatures,
+    )
 
 __all__ = [
     "Dictionary",
@@ -52,3 +58,18 @@ __all__ = [
     "samplers",
     "save",
 ]
+
+_ROOMS = ("bandits", "dpp", "graphs", "learners", "online")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a room, or a learner, when it is first asked for: ``import squeak`` stays fast."""
+    if name in _ROOMS:
+        return import_module(f"squeak.{name}")
+    if name in __all__:
+        return getattr(import_module("squeak.learners"), name)
+    raise AttributeError(f"module 'squeak' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

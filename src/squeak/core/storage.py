@@ -75,8 +75,8 @@ KINDS: dict[str, type[Storable]] = {}
 """Every kind of object that a file may hold."""
 
 
-LATE = {"edges": "squeak.graphs.sample"}
-"""Kinds of rooms that are imported when a file holds one: a fixed list, whatever the file says."""
+ROOMS = ("squeak.learners", "squeak.online", "squeak.graphs.sample", "squeak.bandits", "squeak.dpp")
+"""Where more kinds are, imported when a file holds one not known yet: a fixed list, whatever the file says."""
 
 
 def register(cls: Any) -> Any:
@@ -139,8 +139,9 @@ def load(path: str | os.PathLike[str], kernel: Any = None, kind: str | None = No
     """
     where = os.fspath(path)
     found, arrays, content = read(path, kind)
-    if found not in KINDS and found in LATE:
-        importlib.import_module(LATE[found])
+    for room in ROOMS:
+        if found not in KINDS:
+            importlib.import_module(room)
     if found not in KINDS:
         raise StorageError(f"{where}: it holds a {found!r}, which this squeak does not know")
     try:

@@ -147,8 +147,11 @@ def page(result: dict[str, Any]) -> str:
         "| | published: edges, millions | σ = 1e-3 | σ = 1e-2 | here: edges, millions | σ = 1e-3 | σ = 1e-2 | ε | s to make | s to solve |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, row in result["rows"].items():
-        size, low, high = PUBLISHED[name]
+    for name, (size, low, high) in PUBLISHED.items():
+        row = result["rows"].get(name)
+        if row is None:
+            lines.append(f"| {name} | {size} | {low} | {high} | not measured yet | | | | | |")
+            continue
         a, b = row["errors"]["0.001"], row["errors"]["0.01"]
         lines.append(
             f"| {name} | {size} | {low} | {high} | {row['edges'] / 1e6:.2f} | {a[0]:.3f} ± {a[1]:.4f} | {b[0]:.3f} ± {b[1]:.4f} | "

@@ -27,6 +27,11 @@ def main() -> None:
         found = ALL[name].run()
         if found:
             (HERE / "results" / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    write_page()
+
+
+def write_page() -> None:
+    """Write README.md from the results that are there."""
     pages = [HEAD]
     for name, module in ALL.items():
         path = HERE / "results" / f"{name}.json"

@@ -46,7 +46,7 @@ def test_the_eigenvector_sampler_is_exact(X):
     dpp = ExactDPP(kernel, random_state=1).fit(X)
     assert is_exact(dpp.sample(N), kernel(X))
     for k in (1, 3):
-        assert is_exact(dpp.sample(N, k=k), kernel(X), k)
+        assert is_exact(dpp.sample(N // 4, k=k), kernel(X), k)
 
 
 def test_the_cholesky_sampler_is_exact(X, rng):
@@ -88,13 +88,7 @@ DICTIONARIES = {
 }
 
 
-QUICK = [
-    ("full", True),
-    ("full", False),
-    ("poor", True),
-    ("partial, weighted", True),
-    ("one pass, weighted", False),
-]
+QUICK = [("full", True), ("poor", True), ("one pass, weighted", False)]
 CASES = [
     pytest.param(name, paper, marks=() if (name, paper) in QUICK else pytest.mark.slow, id=f"{name}, {words}")
     for name in DICTIONARIES
@@ -146,7 +140,7 @@ def test_samples_of_k_rows_are_exact(name, k, X):
     sampler, weighted = DICTIONARIES[name]
     kernel = kernel_of_size(X, 1.7)
     dpp = DPP(kernel, sampler, weighted=weighted, random_state=2).fit(X)
-    samples = dpp.sample(2_500, k=k)
+    samples = dpp.sample(1_500, k=k)
     assert {len(s) for s in samples} == {k}
     assert is_exact(samples, kernel(X), k)
 
@@ -155,7 +149,7 @@ def test_a_larger_k_than_the_kernel_gives_is_exact_too(X):
     """Samples of 4 of 5 rows where the mean size is 1: the work is done anew at a larger scale."""
     kernel = kernel_of_size(X, 1.0)
     dpp = DPP(kernel, random_state=2).fit(X)
-    assert is_exact(dpp.sample(2_500, k=4), kernel(X), 4)
+    assert is_exact(dpp.sample(1_500, k=4), kernel(X), 4)
     assert len(dpp._prepared) == 2
 
 

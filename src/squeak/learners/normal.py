@@ -6,9 +6,10 @@ With features z(x) = Mᵀ k(x), k(x) = k(atoms, x) and Mᵀ K_MM M = I (core/nys
 
 To form z for every row costs a product of its own. Σ k kᵀ costs one kernel pass and one symmetric product, and
 Mᵀ(Σ k kᵀ)M a product of size m; but its rounding, eps·‖Σ k kᵀ‖, is magnified by ‖M‖² = 1/λ_min(K_MM). Nearly all of
-‖Σ k kᵀ‖ lies in a few directions: with U the first m/32 eigenvectors of K_MM, k = k' + U c, c = Uᵀk, the sums of
-k'k'ᵀ, k'cᵀ and ccᵀ are kept apart, and what is left to magnify is eps·(n/m)·λ²_{m/32}. Whether that is well below
-alpha is known before the pass (:func:`leading_directions`); if it is not, features are formed for every row.
+‖Σ k kᵀ‖ lies in a few directions: with U the first eigenvectors of K_MM, k = k' + U c, c = Uᵀk, the sums of
+k'k'ᵀ, k'cᵀ and ccᵀ are kept apart, and what is left to magnify is eps·(n/m)·λ², λ the last of theirs. Whether
+that is well below alpha is known before the pass (:func:`leading_directions`); if it is not, features are formed
+for every row.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ TILE = 4096
 """Rows of a tile at most: large, so that the symmetric product is most of the work."""
 
 TILE_BYTES = 32 * 2**20
+FEW = 512
+"""Rows whose kernel values are computed and projected before the next ones are."""
+
 LANE_BYTES = 192 * 2**20
 UNKNOWN = 10**9
 """Rows of a source that does not say how many it has."""
@@ -37,8 +41,8 @@ UNKNOWN = 10**9
 ROUNDING = 1e-3
 """The part of alpha that rounding may reach."""
 
-LEADING = 32
-"""One direction in so many is kept apart: a tenth more work."""
+LEADING = (128, 64, 32)
+"""One direction in so many is kept apart, the fewest that do: a fifth more work at most."""
 
 SMALL = 2e10
 """Below so many products, n·m², features are formed for every row: it takes less than a second."""
@@ -62,13 +66,18 @@ def leading_directions(features: Features, n: float, alpha: float) -> Array | No
     from scipy.sparse.linalg import eigsh
 
     m = len(features.mixing)
-    if n * m * m <= SMALL or m < 2 * LEADING:
+    if n * m * m <= SMALL or m < 2 * LEADING[-1]:
         return None
     K = block(features.kernel, features.atoms, features.atoms)
     start = np.random.default_rng(0).random(m)
-    values, vectors = eigsh(K, k=m // LEADING, v0=start)
-    rounding = float(np.finfo(np.float64).eps) * n / m * float(values.min()) ** 2 * _norm(features.mixing) ** 2
-    return np.ascontiguousarray(vectors) if rounding <= ROUNDING * alpha else None
+    values, vectors = eigsh(K, k=m // LEADING[-1], v0=start)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    magnified = float(np.finfo(np.float64).eps) * n / m * _norm(features.mixing) ** 2
+    for part in LEADING:
+        count = max(1, m // part)
+        if magnified * float(values[count - 1]) ** 2 <= ROUNDING * alpha:
+            return np.ascontiguousarray(vectors[:, :count])
+    return None
 
 
 def _norm(A: Array) -> float:
@@ -106,15 +115,11 @@ class NormalTerm:
             G, cross, top = np.zeros((m, m)), np.zeros((m, r)), np.zeros((r, r))
             b, first, square = np.zeros((m, outputs)), np.zeros((r, outputs)), np.zeros(outputs)
             for tile in tiles[number::lanes]:
-                u, t = block(self.features.kernel, take(X, tile), self.features.atoms), targets[tile]
-                if weight is not None:
-                    root = np.sqrt(weight[tile])[:, None]
-                    u, t = u * root, t * root
-                if U is None:
-                    u = u @ self.features.mixing
-                else:
-                    c = u @ U
-                    u -= c @ U.T
+                t = targets[tile]
+                root = None if weight is None else np.sqrt(weight[tile])[:, None]
+                t = t if root is None else t * root
+                u, c = self._columns(take(X, tile), root)
+                if U is not None:
                     cross += u.T @ c
                     top += c.T @ c
                     first += c.T @ t
@@ -130,6 +135,22 @@ class NormalTerm:
                 kept += array
         size = float(n_rows(X)) if weight is None else float(weight.sum())
         return (*total, np.array(size), np.array(float(n_rows(X))))
+
+    def _columns(self, X: Rows, root: Array | None) -> tuple[Array, Array]:
+        """Return z (or k' and c) for the rows of a tile, a few rows at a time so that they stay in the cache."""
+        U, mixing = self.leading, self.features.mixing
+        n, r = n_rows(X), 0 if U is None else U.shape[1]
+        u, c = np.empty((n, mixing.shape[1] if U is None else len(mixing))), np.empty((n, r))
+        for few in engine.tiles(n, FEW):
+            values = block(self.features.kernel, take(X, few), self.features.atoms)
+            if root is not None:
+                values *= root[few]
+            if U is None:
+                np.matmul(values, mixing, out=u[few])
+            else:
+                np.matmul(values, U, out=c[few])
+                np.subtract(values, c[few] @ U.T, out=u[few])
+        return u, c
 
 
 @dataclass(frozen=True)

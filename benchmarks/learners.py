@@ -1,7 +1,8 @@
 """KernelRidge beside scikit-learn's Nystroem + Ridge and beside its own floor, one kernel pass and one product.
 
 Same split, same width, same number of landmarks (uniform ones for both); then landmarks of our own. Real data is
-looked for in ``SQUEAK_DATA``; skipped, and said so, where that is absent. Times are medians of runs in turn, or of one run where a run takes minutes.
+looked for in ``SQUEAK_DATA``; skipped, and said so, where that is absent. Times are medians of runs in turn, or of
+one run where a run takes minutes.
 """
 
 from __future__ import annotations

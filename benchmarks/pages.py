@@ -85,14 +85,15 @@ def plan_page(found: dict[str, Any]) -> tuple[str, str]:
     ratios = [r["predicted_seconds"] / r["seconds"] for r in found["runs"]]
     text = f"""## plan: predicted beside measured
 
-`squeak plan` beside real runs of DISQUEAK on Dask workers of this machine (two cores, which four workers share), 8 columns, `max_atoms=500`.
+`squeak plan` beside real runs of DISQUEAK on Dask workers of this machine (two cores, which four workers share), 8 columns, `max_atoms=500`;
+{found.get("note", "nothing else ran")}.
 
 | rows | workers | predicted | measured | ratio | memory of a worker, predicted | measured |
 |---|---|---|---|---|---|---|
 {rows}
 """
     docs = f"""
-Predicted over measured time was {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} runs of 10⁵ to 10⁷ rows on 1, 2 and 4 workers of this machine. Beyond that the table is an **extrapolation** from {known.seconds:.0f} s of
+Predicted over measured time was {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} runs of 10⁵ to 10⁷ rows on 1, 2 and 4 workers of this machine ({found.get("note", "nothing else ran")}). Beyond that the table is an **extrapolation** from {known.seconds:.0f} s of
 measuring one core: {known.dim} columns, {known.atoms:,} atoms, 100 MB/s between workers, reading the rows not counted.
 
 | rows | workers | leaves | time | work in all | memory of a worker | moved, at most |
@@ -222,3 +223,40 @@ def graphs_page(found: dict[str, Any]) -> str:
             f"`StreamSparsifier` on {f['edges']:,.0f} edges from Parquet ({f['nodes']:,} nodes): {f['peak_mb']:.0f} MB resident in all ({f['start_mb']:.0f} MB before), {f['processor_seconds']:.0f} s of the processor, {f['kept']:,.0f} edges kept.",
         ]
     return "\n".join([*text, ""])
+
+
+def dpp_page(found: dict[str, Any]) -> str:
+    """Return the table of exact DPP samples beside DPPy's."""
+    rows = "\n".join(
+        f"| {name}, |S| ≈ {r['size']:.0f} | {r['squeak']['first']:.2f} s | {r['dppy']['first']:.1f} s | **{r['ratios']['first']:.0f}×** | "
+        f"{1e3 * float(np.median(r['squeak']['later'])):.0f} ms | {float(np.median(r['dppy']['later'])):.1f} s | **{r['ratios']['later']:.0f}×** |"
+        for name, r in found["against_dppy"].items()
+    )
+    million = found["million"]["default"]
+    later = float(np.median(million["later"]))
+    return f"""## dpp: exact samples beside DPPy's
+
+Gaussian rows, the same kernel, DPPy's `vfx` mode; one run on a loaded machine, ours after a warm-up, medians of few later samples (DPPy: 3 and 1).
+
+| rows | first, ours | first, DPPy | faster | later, ours | later, DPPy | faster |
+|---|---|---|---|---|---|---|
+{rows}
+
+{found["million"]["rows"]:,} rows × {found["million"]["columns"]}, |S| ≈ {found["million"]["size"]:.0f}: {million["fit"]:.0f} s of preparation, later samples {1e3 * later:.0f} ms, 1/{million["fit"] / later:.0f} of it.
+"""
+
+
+def bandits_page(found: dict[str, Any]) -> str:
+    """Return the table of bandits on real tables."""
+    rows = "\n".join(
+        f"| {name} | {r['regret']:.3f} | {r['ms']:.2f} | {r['distinct']:,} | {r['batches']:,} |"
+        for name, r in found["tables"].items()
+    )
+    return f"""## bandits: regret and time a step on real tables
+
+Regret over that of uniform pulls; {found["note"]}.
+
+| table | regret | ms a step | distinct arms | batches |
+|---|---|---|---|---|
+{rows}
+"""

@@ -239,10 +239,10 @@ def _loaded(path: Path) -> Any:
     import squeak as sq
 
     learner = sq.load(path)
-    if not hasattr(learner, "predict"):
-        raise ValueError(
-            f"{path} holds a {type(learner).__name__}, which predicts nothing: make one with squeak fit"
-        )
+    if not hasattr(learner, "_values"):
+        raise ValueError(f"{path} holds a {type(learner).__name__}; this is for models of squeak fit")
+    if not hasattr(learner, "classes_") and learner.dual_coef_.ndim > 1:
+        raise ValueError(f"{path} predicts {learner.dual_coef_.shape[1]} outputs at once; the command knows one")
     return learner
 
 

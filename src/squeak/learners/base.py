@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from squeak.core import storage
@@ -74,6 +76,8 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         """Return the dictionary of a fit: the one given, or what a sampler learns from the rows."""
         given = self._given_dictionary()
         if given is not None:
+            if isinstance(data, SourceTraining) and not isinstance(self.dictionary, Dictionary):
+                given = replace(given, preprocessing=data.source.preprocessing)
             return given
         if self.sampler is not None:
             sampler = clone(self.sampler)
@@ -107,6 +111,9 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
 
     def _array(self, X: Any, y: Any, weight: Any, targets: bool = True, **checks: Any) -> ArrayTraining:
         """Check rows, targets and weights in memory, in scikit-learn's way; ``targets`` False: there are none."""
+        encoding = getattr(self.dictionary, "preprocessing", None)
+        if encoding is not None:
+            X = encoding.encode(X)
         if self._vectors():
             found = validate_data(
                 self,
@@ -122,6 +129,10 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             y = np.asarray(y)
             if y.shape[:1] != (n_rows(rows),):
                 raise ValueError(f"there are {n_rows(rows):,} rows, and y has the shape {y.shape}")
+            if y.dtype.kind == "f":
+                assert_all_finite(y, input_name="y")
+        if targets and checks.get("y_numeric"):
+            y = np.asarray(y, dtype=np.float64)
         if weight is not None:
             weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
             if not weight.sum() > 0:
@@ -139,6 +150,11 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             raise ValueError("sample_weight goes with arrays; a row source has no place for it")
         if target and X.target is None:
             raise ValueError("the row source has no targets: squeak.rows(..., target='column')")
+        if isinstance(self.dictionary, Dictionary) and X.preprocessing != self.dictionary.preprocessing:
+            raise ValueError(
+                "these rows were preprocessed in another way than the dictionary's: "
+                "make them with squeak.rows(..., preprocessing=dictionary.preprocessing)"
+            )
         client = active_client()
         if client is not None and not X.repeatable:
             client = None

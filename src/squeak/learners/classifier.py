@@ -17,11 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import storage
 from squeak.core.dictionary import Dictionary
+from squeak.core.rows import take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
 from squeak.learners.cached import kept_in_memory
-from squeak.learners.data import SourceTraining, Training, centred
+from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred
 from squeak.learners.falkon import VoronoiTerm
 from squeak.learners.logistic import newton, probabilities
 from squeak.learners.solving import RidgeLearner
@@ -167,8 +168,12 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
             weight = array.weight
             if self.class_weight is not None:
                 weight = compute_sample_weight(self.class_weight, array.y) * (1.0 if weight is None else weight)
+                if (weight < 0).any() or not weight.sum() > 0:
+                    raise ValueError(f"class_weight must not be negative, nor zero for all: {self.class_weight!r}")
+                some = np.flatnonzero(weight)
+                array, weight = ArrayTraining(take(array.X, some), array.y[some]), weight[some]
             _check_classes(classes)
-            data = type(array)(array.X, Coding(classes, low)(array.y), weight)
+            data = ArrayTraining(array.X, Coding(classes, low)(array.y), weight)
         self.classes_ = classes
         shifted, mean = centred(data)
         if self.loss == "squared":
@@ -217,7 +222,7 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
             return self.classes_[(values > 0).astype(np.intp)]
         return self.classes_[values.argmax(axis=1)]
 
-    @available_if(lambda self: self.loss == "logistic")  # type: ignore[untyped-decorator]
+    @available_if(lambda self: getattr(self, "solver_", "newton" if self.loss == "logistic" else "") == "newton")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of every class for every row."""
         values = self.decision_function(X)

@@ -238,7 +238,10 @@ def conjugate_gradient(
         return P.half(product(v) + P.alpha * v)
 
     b = P.half(right)
-    size = np.linalg.norm(b, axis=0)
+    with np.errstate(over="ignore"):
+        size = np.linalg.norm(b, axis=0)
+        if not np.isfinite(size @ size):
+            raise ValueError("the targets are not finite, or so large that their squares are not: scale them")
     gamma = np.zeros_like(b) if start is None else P.factor.T @ start
     r = b.copy() if start is None else b - apply(gamma)
     p, rs = r.copy(), np.einsum("ij,ij->j", r, r)

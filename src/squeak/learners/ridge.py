@@ -208,6 +208,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
             stream = OnePass.begin(self) if first else self._stream
             if not first and data.y.ndim != stream.dimensions:
                 raise ValueError(f"y has {data.y.ndim} dimensions; it had {stream.dimensions} before")
+            outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
+            if not first and self.dual_coef_.size != outputs * len(self.dual_coef_):
+                raise ValueError("y has another number of outputs than before")
             stream.add(data.X, data.y, data.weight)
         except BaseException:
             if first:

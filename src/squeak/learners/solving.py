@@ -78,7 +78,7 @@ class RidgeLearner(DictionaryLearner):
             small = len(d) <= DIRECT_UP_TO or not data.repeatable or self.alpha == "auto"
             chosen = "direct" if small else "falkon"
         if chosen == "direct" and self.alpha != "auto" and not self.regularised:
-            chosen = "exact" if isinstance(data, ArrayTraining) and same_rows(data.X, d.atoms) else chosen
+            chosen = "exact" if self._is_exact(data, d) else chosen
         self.solver_, self.n_iter_, self.condition_ = chosen, 1, None
         if self.alpha == "auto":
             return self._automatic(data, d)
@@ -92,6 +92,13 @@ class RidgeLearner(DictionaryLearner):
         self._gram = equations.gram
         return features.mixing @ equations.solve(self.alpha_)
 
+    def _is_exact(self, data: Training, d: Dictionary) -> bool:
+        """Tell whether every row is an atom, with weights that alpha can be divided by."""
+        if not isinstance(data, ArrayTraining) or not same_rows(data.X, d.atoms):
+            return False
+        with np.errstate(over="ignore"):
+            return data.weight is None or bool(np.isfinite(float(self.alpha) / data.weight).all())
+
     def _hold(self, features: Features) -> Features:
         self._feature_map, self.rank_ = features, features.rank
         return features
@@ -99,10 +106,10 @@ class RidgeLearner(DictionaryLearner):
     def _automatic(self, data: Training, d: Dictionary) -> Array:
         """Choose alpha by generalised cross-validation, from the sums of the one pass; return the coefficients."""
         mean = float(diagonal(d.kernel, d.atoms).mean())
-        alphas = alpha_grid(mean, data.n_at_most or UNKNOWN)
+        size = data.n_at_most or UNKNOWN if data.weight is None else float(np.sum(data.weight))
         features = self._hold(self._features(d))
-        equations = NormalEquations.sum(data, features, float(alphas[0]))
-        spectrum = equations.spectrum()
+        equations = NormalEquations.sum(data, features, float(alpha_grid(mean, size)[0]))
+        spectrum, alphas = equations.spectrum(), alpha_grid(mean, equations.weight)
         self.alpha_ = min(alphas.tolist(), key=spectrum.gcv)
         self._gram = equations.gram
         return features.mixing @ spectrum.solve(self.alpha_)
@@ -117,7 +124,11 @@ class RidgeLearner(DictionaryLearner):
         weight = np.ones(len(K)) if data.weight is None else data.weight
         K[np.diag_indices_from(K)] += self.alpha_ / weight
         self._gram = (Z * weight[:, None]).T @ Z
-        factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:  # repeated rows and a tiny alpha: solve on their span
+            self.solver_ = "direct"
+            return features.mixing @ NormalEquations.sum(data, features).solve(self.alpha_)
         return np.asarray(cho_solve(factor, data.y.reshape(len(K), -1).astype(np.float64)))
 
     def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:

@@ -12,17 +12,27 @@ DICTIONARY = "dictionary_"
 """What the names of the dictionary's arrays begin with."""
 
 
+STORED = (bool, int, float, str, list)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or a sequence of numbers as JSON has it, anything else as it is."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, list | tuple | np.ndarray):
+        numbers = np.asarray(value)
+        return numbers.tolist() if numbers.ndim == 1 and numbers.dtype.kind in "iuf" else object()
+    return value
+
+
 def learner_to_parts(
     model: Any, arrays: dict[str, Any], content: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a learner's arrays and description with those of its dictionary, and its parameters that are data."""
     inner, described = model.dictionary_.to_parts()
     arrays = {**arrays, **{DICTIONARY + name: array for name, array in inner.items()}}
-    plain = {
-        name: value
-        for name, value in model.get_params(deep=False).items()
-        if value is None or isinstance(value, bool | int | float | str)
-    }
+    params = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+    plain = {name: value for name, value in params.items() if value is None or isinstance(value, STORED)}
     names = getattr(model, "feature_names_in_", None)
     content = {
         **content,

@@ -31,8 +31,8 @@ FEWEST_LEFT = 1e-10
 
 
 def alpha_grid(mean_diagonal: float, n: float) -> Array:
-    """Return the alphas that ``"auto"`` tries: from 1e-8 to 0.1 of the trace of K, 19 of them."""
-    return np.geomspace(1e-8, 1e-1, 19) * mean_diagonal * max(n, 1.0)
+    """Return the alphas that ``"auto"`` tries: from 1e-8 to 0.1 of the trace of K (n: the rows' weight in all)."""
+    return np.geomspace(1e-8, 1e-1, 19) * mean_diagonal * n
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,6 @@ def _error(kernel: Any, factor: float, data: ArrayTraining) -> float:
     n = n_rows(data.X)
     atoms = take(data.X, np.unique(np.linspace(0, n - 1, min(n, SEARCH_ATOMS)).astype(np.int64)))
     features = TriangularFeatures(wider, atoms)
-    alphas = alpha_grid(float(diagonal(wider, atoms).mean()), n)
     equations = NormalEquations.sum(data, features)
+    alphas = alpha_grid(float(diagonal(wider, atoms).mean()), equations.weight)
     return float(leave_one_out(data, features, equations.spectrum(), alphas).min())

@@ -81,9 +81,7 @@ def run() -> None:
             shown = {key: value for key, value in found[how].items() if key != "curve"}
             print(f"  {how}: {shown}", flush=True)
             passes = passes_needed(found)
-            save(
-                "large", {"rows": ROWS, "atoms": ATOMS, "runs": found, "passes": passes}
-            )  # what is measured is kept
+            save("large", {"rows": ROWS, "atoms": ATOMS, "runs": found, "passes": passes})
     print(f"  passes to 1.01 of direct's error: {passes}; target 10 with BLESS weights")
 
 

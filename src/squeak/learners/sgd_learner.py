@@ -99,7 +99,7 @@ class SgdLearner(FourierLearner):
                     best = coef
                     continue
                 errors.append(descent.error(coef, survey.held, self._encode))
-                if errors[-1] > DIVERGED * constant:
+                if errors[-1] > DIVERGED * constant and not isinstance(self.step, str):  # "auto" is a safe step
                     self._check_finite(np.array(np.inf), descent.step)
                 waited = 0 if errors[-1] < (1.0 - self.tol) * least else waited + 1
                 if errors[-1] < least:

@@ -195,6 +195,7 @@ def test_accepting_every_proposal_is_caught(X, monkeypatch):
     assert not is_exact(*at_size_one(X, monkeypatch))
 
 
+@pytest.mark.slow
 def test_forgetting_to_thin_by_the_true_score_is_caught(X, monkeypatch):
     """Bounds of one pass taken for the scores of the whole dictionary, in the draw but not in the weights."""
     monkeypatch.setattr(proposals.Proposer, "decide", careless)

@@ -57,7 +57,7 @@ def large_page(found: dict[str, Any]) -> str:
     return f"""## large: two million rows on two thousand atoms
 
 {found["rows"]:,} rows × 10, {found["atoms"]:,} atoms, memory-mapped float32. Peak is anonymous memory above that after import. Passes until the error is within 1% of direct's:
-{", ".join(f"{how} {count if count is not None else 'not within 10'}" for how, count in found["passes"].items())}; `falkon` has BLESS-R's centres and weights.
+{", ".join(f"{how} {count if count is not None else 'not within 10'}" for how, count in found["passes"].items()) or "not measured yet"}; `falkon` has BLESS-R's centres and weights.
 
 | solver | fit | peak | error | passes | condition |
 |---|---|---|---|---|---|

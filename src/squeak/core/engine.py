@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TypeVar
 
 import scipy.linalg  # noqa: F401  (loads scipy's BLAS before the controller looks for it)
@@ -87,6 +88,13 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 def tiles(n: int, size: int) -> list[slice]:
     """Cut ``range(n)`` into slices of ``size``; depends on ``n`` and ``size`` only."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def even_tiles(n: int, size: int) -> list[slice]:
+    """Cut ``range(n)`` into slices of about ``size``, none of them a small rest."""
+    count = max(1, round(n / size))
+    edges = [n * i // count for i in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
 def map_ordered(function: Callable[[T], R], items: Sequence[T]) -> list[R]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -106,31 +106,24 @@ class NewtonLearner:
 
     def _learn_part(self, X: Rows, targets: Array) -> Array:
         n = n_rows(X)
-        steps = [] if self.space.frozen else self.space.enter(X, coins(self.seed, self.n_seen, n))
-        if steps:
-            _guard(steps[-1][1], self.n_seen + n)
-        space, heads = self.space, [head.copy() for head in self.heads]
+        space, growths = self.space, list[int]()
+        if not space.frozen:
+            space, growths = space.enter(X, coins(self.seed, self.n_seen, n))
+        _guard(space, self.n_seen + n)
+        heads = [head.copy() for head in self.heads]
         predictions = np.empty(targets.shape)
-        growths, at = 0, 0
-        coming: deque[tuple[int, Space | None]] = deque([*steps, (n - 1, None)])
-        del steps
-        while coming:
-            row, grown = coming.popleft()  # a space's arrays live no longer than it is used
-            for tile in engine.tiles(row + 1 - at, BLOCK):
-                here = slice(at + tile.start, at + tile.stop)
-                features = space.features(take(X, here))
-                for column, head in enumerate(heads):
-                    predictions[here, column] = head.learn_block(features, targets[here, column])
-            at = row + 1
-            if grown is not None:
-                if grown.size > space.size:
-                    growths += 1
-                    for head in heads:
-                        head.extend(grown.size)
-                space = grown
+        first, size = 0, self.space.size
+        for tile in engine.even_tiles(n, BLOCK):
+            last = bisect_left(growths, tile.stop)
+            grown = [row - tile.start for row in growths[first:last]]
+            features = space.features(take(X, tile))[:, : size + len(grown)]
+            learn = _learn_restarting if self.plan.restarts else _learn_going_on
+            for column, head in enumerate(heads):
+                predictions[tile, column] = learn(head, features, targets[tile, column], grown)
+            first, size = last, size + len(grown)
         self.space, self.heads = space, heads
         self.n_seen += n
-        self.growths += growths
+        self.growths += len(growths)
         return predictions
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
@@ -204,6 +197,34 @@ class NewtonLearner:
         for i, (head, part) in enumerate(zip(self.heads, content["heads"], strict=True)):
             head.set_parts(arrays, part, f"head{i}_", j)
         self.n_seen, self.growths, self.seed = (int(content[name]) for name in ("n_seen", "growths", "seed"))
+
+
+def _learn_restarting(head: Head, features: Array, y: Array, grown: list[int]) -> Array:
+    """Learn a tile; after each row in ``grown`` the head begins anew with one coordinate more."""
+    said, start, size = np.empty(len(y)), 0, features.shape[1] - len(grown)
+    for end in [*(row + 1 for row in grown), len(y)]:
+        if end > start:
+            part = np.ascontiguousarray(features[start:end, :size])
+            said[start:end] = head.learn_block(part, y[start:end])
+        if size < features.shape[1]:
+            size += 1
+            head.extend(size)
+        start = end
+    return said
+
+
+def _learn_going_on(head: Head, features: Array, y: Array, grown: list[int]) -> Array:
+    """Learn a tile; after each row in ``grown`` one coordinate more counts, the others stay as they are.
+
+    A coordinate in which every row so far was 0 has weight 0 and curvature alpha: just as if it were new.
+    """
+    features = np.ascontiguousarray(features)
+    size = features.shape[1] - len(grown)
+    for i, row in enumerate(grown):
+        features[: row + 1, size + i] = 0.0
+    if grown:
+        head.extend(features.shape[1])
+    return head.learn_block(features, y)
 
 
 def _guard(space: Space, rows: int) -> None:

@@ -29,6 +29,10 @@ REFRESH = 1024
 """After so many rounds P is computed anew from A, so that rounding does not pile up."""
 
 
+PATCH = 8
+"""Rows learned round by round where a block's least squares meet a round of another weight."""
+
+
 class StepRule:
     """What a prediction and its target give: ŷ, ġ and the weight η·ġ² of the new direction in A.
 
@@ -157,25 +161,34 @@ class NewtonHead:
         """
         if len(self.weights) == 0:
             return np.array([self.rule(target, 0.0)[1] for target in y.tolist()])
+        if not self.rule.closed_form:
+            return self._rounds(features, y)
+        parts, at = [], 0
+        while at < len(y):
+            parts.append(self._least_squares(features[at:], y[at:]))
+            at += len(parts[-1])
+            if at < len(y):  # a round was clipped or exact
+                parts.append(self._rounds(features[at : at + PATCH], y[at : at + PATCH]))
+                at += PATCH
+        return np.concatenate(parts)
+
+    def _against(self, features: Array) -> tuple[Array, Array, Array]:
+        """Return G = PΦᵀ, S = ΦPΦᵀ and z = Φv for the rows Φ of a block."""
         G = _symm(1.0, self.P, features.T, side=0, lower=1)  # (coordinates, n)
-        S, z = features @ G, features @ self.weights
-        if self.rule.closed_form:
-            predictions = self._least_squares(features, y, G, S, z)
-            if predictions is not None:
-                return predictions
-        return self._rounds(features, y, G, S, z)
+        return G, features @ G, features @ self.weights
 
-    def _least_squares(self, features: Array, y: Array, G: Array, S: Array, z: Array) -> Array | None:
-        """Learn a block in which η·ġ² = 2 in every round, or return None where a round was clipped or exact.
+    def _least_squares(self, features: Array, y: Array) -> Array:
+        """Learn the leading rows of a block in which η·ġ² = 2, as many as there are; returns their predictions.
 
-        With I/2 + S = L Lᵀ the rounds' errors are diag(L)·w, L w = y − z (forward substitution is the sequence of
-        rounds).
+        A round that is clipped or exact has another weight. With I/2 + S = L Lᵀ the rounds' errors are diag(L)·w,
+        L w = y − z: forward substitution is the sequence of rounds, and what leads L belongs to the leading rows.
         """
+        G, S, z = self._against(features)
         shifted = S.T.copy(order="F")
         shifted.reshape(-1, order="F")[:: len(y) + 1] += 0.5
         L, info = _potrf(shifted, lower=1, clean=0, overwrite_a=1)
         if info != 0:
-            return None
+            return np.zeros(0)
         w = _trtrs(L, y - z, lower=1)[0]
         pivots = L.diagonal()
         errors = pivots * w
@@ -185,20 +198,25 @@ class NewtonHead:
         if rule.grows:
             np.maximum(rule.bound, np.maximum.accumulate(np.abs(y)), out=reach)
         before = np.concatenate([[rule.bound], reach[:-1]])
-        if np.any(np.abs(raw) > reach) or np.any(np.abs(errors) < 2.0 * SMALLEST_ERROR * reach):
-            return None
+        other = (np.abs(raw) > reach) | (np.abs(errors) < 2.0 * SMALLEST_ERROR * reach)
+        n = int(np.argmax(other)) if other.any() else len(y)
+        if n == 0:
+            return np.zeros(0)
+        if n < len(y):
+            L, G, w, pivots, errors = L[:n, :n], G[:, :n], w[:n], pivots[:n], errors[:n]
         H = _trsm(1.0, L, G, side=1, lower=1, trans_a=1, overwrite_b=1)
         self.weights = self.weights + H @ w
         self.P = _syrk(-1.0, H, beta=1.0, c=self.P, lower=1, overwrite_c=1)
         self.gain += float(np.sum(4.0 * errors**2 * (pivots**2 - 0.5) / (2.0 * pivots**2)))
-        rule.round += len(y)
-        rule.bound = float(reach[-1])
-        self._remember(math.sqrt(2.0) * features)
-        return np.clip(raw, -before, before)
+        rule.round += n
+        rule.bound = float(reach[n - 1])
+        self._remember(math.sqrt(2.0) * features[:n])
+        return np.clip(raw[:n], -before[:n], before[:n])
 
-    def _rounds(self, features: Array, y: Array, G: Array, S: Array, z: Array) -> Array:
+    def _rounds(self, features: Array, y: Array) -> Array:
         """Learn a block of any loss: the rounds one after the other on S and z, then v and P at once."""
         n = len(y)
+        G, S, z = self._against(features)
         state = np.empty((n, n + 1), order="F")  # S and z of this round
         state[:, :n], state[:, n] = S, z
         columns = np.zeros((n, n), order="F")  # column i: S at round i

@@ -104,6 +104,8 @@ class Stream:
         """Predict each row, then learn from it; returns the predictions."""
         if self.learner is None and not self.warming:
             self._begin(resolve(self.kernel, X), X)
+        if n_rows(X) == 1 and not self.warming:
+            return np.array([self.learn_row(X, targets[0].tolist())])
         n, at, predictions = n_rows(X), 0, np.zeros(targets.shape)
         while self.warming and at < n:
             stop = min(n, at + min(count for count in WARM_UP if count > self.n_seen) - self.n_seen)
@@ -128,7 +130,12 @@ class Stream:
             held = copy_rows(X), targets.copy()
         else:
             held = join(self.held[0], X), np.concatenate([self.held[1], targets])
-        said = np.zeros(targets.shape) if self.learner is None else self.learner.learn(X, targets)
+        if self.learner is None:
+            said = np.zeros(targets.shape)
+        elif len(targets) == 1:
+            said = np.array([self.learner.learn_row(X, targets[0].tolist())])
+        else:
+            said = self.learner.learn(X, targets)
         self.held = held
         self.n_seen += len(targets)
         if self.n_seen in WARM_UP:

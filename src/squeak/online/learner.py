@@ -130,7 +130,7 @@ class NewtonLearner:
         """Predict one row, then learn from it; the fast path for rows that come singly."""
         space = self.space
         columns = space.columns(x)[0]
-        phi = space.mixing @ columns
+        phi = space.mixing.dot(columns)
         if space.size:
             said = [head.learn_row(phi, y) for head, y in zip(self.heads, targets, strict=True)]
         else:

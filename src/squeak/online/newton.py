@@ -20,8 +20,8 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 from squeak.core.types import Array
 from squeak.online.losses import SMALLEST_ERROR, Loss, SquaredLoss, clipped_part
 
-_symv, _syr, _symm, _syrk, _trsm, _ger = get_blas_funcs(
-    ("symv", "syr", "symm", "syrk", "trsm", "ger"), dtype=np.float64
+_dot, _symv, _syr, _symm, _syrk, _trsm, _ger = get_blas_funcs(
+    ("dot", "symv", "syr", "symm", "syrk", "trsm", "ger"), dtype=np.float64
 )
 _potrf, _potri, _trtrs = get_lapack_funcs(("potrf", "potri", "trtrs"), dtype=np.float64)
 
@@ -143,15 +143,15 @@ class NewtonHead:
     def learn_row(self, phi: Array, y: float) -> float:
         """Predict one row, then learn from its target; returns the prediction."""
         s = _symv(1.0, self.P, phi, lower=1)
-        rho = float(phi @ s)
-        cut, prediction, slope, weight = self.rule(y, float(phi @ self.weights))
+        rho = _dot(phi, s)
+        cut, prediction, slope, weight = self.rule(y, _dot(phi, self.weights))
         change, shrink = _round(rho, cut, slope, weight)
         if change != 0.0:
             self.weights += change * s
         if shrink > 0.0:
             self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
             self.gain += slope * slope * rho / (1.0 + weight * rho)
-            self._remember((math.sqrt(weight) * phi).reshape(1, -1))
+            self._remember((math.sqrt(weight) * phi)[None])
         return prediction
 
     def learn_block(self, features: Array, y: Array) -> Array:

@@ -102,6 +102,7 @@ class _FixedRows:
             right[:, d + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :d], right[:, :d])
         right[:, d] = 1.0
         self.side = right.T
+        self.scaled, self.half = right[:, :d], right[:, d + 1].copy()
         self.near = bool(right[:, d + 1].min() > -FAR)
 
 
@@ -115,9 +116,10 @@ def _to_fixed_rows(X: Array, fixed: _FixedRows) -> Array:
             x /= fixed.width
             norm = 0.5 * _dot(x, x)
         if norm < FAR:
-            row: Array = fixed.side[:d].T @ x
-            row += fixed.side[d + 1] - norm
-            return np.minimum(row, 0.0, out=row).reshape(1, -1)
+            row: Array = fixed.scaled.dot(x)
+            row += fixed.half
+            row -= norm
+            return np.minimum(row, 0.0, out=row)[None]
     left = np.empty((len(X), d + 2))
     scaled_rows = left[:, :d]
     with np.errstate(over="ignore", invalid="ignore"):

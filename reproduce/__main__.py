@@ -1,4 +1,4 @@
-"""Run the reproductions: ``python -m reproduce [name ...]``; results go to reproduce/results and README.md."""
+"""Run the reproductions: ``python -m reproduce [name ...]``; results go to reproduce/results, README.md and index.html."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ import json
 import sys
 from pathlib import Path
 
-from reproduce import bless_accuracy, disre, falkon_bless, table_3_1, table_5_1, table_5_2
+from reproduce import (
+    bless_accuracy,
+    disre,
+    falkon_bless,
+    few_labels,
+    regret_curves,
+    starvation,
+    table_3_1,
+    table_5_1,
+    table_5_2,
+)
+from reproduce.page import html_page
 
 HERE = Path(__file__).parent
 ALL = {"table_3_1": table_3_1, "bless_accuracy": bless_accuracy, "falkon_bless": falkon_bless}
-ALL |= {"table_5_1": table_5_1, "table_5_2": table_5_2, "disre": disre}
+ALL |= {"table_5_1": table_5_1, "table_5_2": table_5_2, "disre": disre, "few_labels": few_labels}
+ALL |= {"starvation": starvation, "regret_curves": regret_curves}
 HEAD = """# Reproductions
 
 What the papers report beside what squeak measures, by `make reproduce` (about half an hour on two cores; one of them:
 `.venv/bin/python -m reproduce table_3_1`). Real data sets are looked for in `SQUEAK_DATA` and left out where absent. Two cores of a
-shared machine. This page is written from `results/*.json`.
+shared machine. This page and `index.html` are written from `results/*.json`.
 """
 
 
@@ -37,7 +49,9 @@ def write_page() -> None:
         path = HERE / "results" / f"{name}.json"
         if path.exists():
             pages.append(module.page(json.loads(path.read_text())))
-    (HERE / "README.md").write_text("\n".join(pages) + "\n")
+    text = "\n".join(page for page in pages if page).rstrip() + "\n"
+    (HERE / "README.md").write_text(text)
+    (HERE / "index.html").write_text(html_page(text, HERE))
 
 
 if __name__ == "__main__":

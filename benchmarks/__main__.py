@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [name ...]``."""
+"""Run the benchmarks: ``python -m benchmarks [name ...]``; results, pages and pictures are written anew."""
 
 import importlib
 import sys
@@ -6,6 +6,7 @@ import sys
 ALL = (
     "limit",
     "scaling",
+    "growth",
     "coins",
     "real_data",
     "files",
@@ -28,3 +29,5 @@ if __name__ == "__main__":  # processes that a benchmark starts import this modu
             sys.exit(f"no benchmark is called {name!r}; there are {', '.join(ALL)}")
         print(f"── {name}", flush=True)
         importlib.import_module(f"benchmarks.{name}").run()
+    importlib.import_module("benchmarks.tables").main()
+    importlib.import_module("benchmarks.draw").main()

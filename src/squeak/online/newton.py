@@ -184,7 +184,7 @@ class NewtonHead:
         L w = y − z: forward substitution is the sequence of rounds, and what leads L belongs to the leading rows.
         """
         G, S, z = self._against(features)
-        shifted = S.T.copy(order="F")
+        shifted = S.T  # symmetric, and in the order that LAPACK writes in
         shifted.reshape(-1, order="F")[:: len(y) + 1] += 0.5
         L, info = _potrf(shifted, lower=1, clean=0, overwrite_a=1)
         if info != 0:

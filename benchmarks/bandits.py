@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.common import DATA, RESULTS, save
 from squeak.bandits import BKB, GPUCB, BatchBKB, fit_hyperparameters, minimize, regret
+from squeak.bandits.exact import ExactModel
 from squeak.core import engine
 from squeak.kernels import RBF
 
@@ -41,6 +42,15 @@ def hyperparameters(X: np.ndarray, y: np.ndarray) -> Any:
     values = y[rows] + NOISE * rng.standard_normal(1000)
     start = (X[rows], np.ones(1000), values, float(values @ values), RBF(2.0), 0.5)
     return fit_hyperparameters(*start, fit_mean=False, landmarks=np.arange(0, 1000, 2))
+
+
+class PlainCounts(GPUCB):
+    """Exact GP-UCB on counts with every arm brought up to date after every pull."""
+
+    _model_class = ExactModel
+
+    def _choose(self, limit: int | None) -> list[int]:
+        return [int(np.argmax(self._model.mean + self.beta_ * np.sqrt(self._model.variance)))]
 
 
 class PlainBatch(BatchBKB):
@@ -112,12 +122,13 @@ def tables(seeds: int = 3) -> dict[str, Any]:
             }
             if name == "abalone" and steps == 1000:
                 makers["BKB"] = lambda seed, X=X, shared=shared: BKB(X, random_state=seed, **shared)
+            makers["plain counts"] = lambda seed, X=X, shared=shared: PlainCounts(X, random_state=seed, **shared)
             if name == "abalone":
                 makers["plain batches"] = lambda seed, X=X, shared=shared: PlainBatch(
                     X, random_state=seed, **shared
                 )
             for kind, make in makers.items():
-                few = 1 if kind == "plain batches" else seeds
+                few = 1 if kind.startswith("plain") else seeds
                 entry = pull(make, y, steps, few)
                 key = f"{name}, T = {steps}, noise {label}, {kind}"
                 result[key] = entry | {"length_scale": float(fitted.kernel.length_scale), "noise": float(noise)}

@@ -8,8 +8,8 @@ import numpy as np
 
 from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.checks import check_count, check_positive
-from squeak.bandits.exact import ExactModel
 from squeak.bandits.gp_ucb import REBUILD, Pending
+from squeak.bandits.lazy import LazyModel
 from squeak.core.storage import register
 from squeak.core.types import Array, IntArray, Rows
 
@@ -55,7 +55,7 @@ class AutoUCB(BatchBKB):
     ) -> None:
         self.crossover = check_count(crossover, "crossover")
         self.repeats = check_positive(repeats, "repeats")
-        self._exact: ExactModel | None = None
+        self._exact: LazyModel | None = None
         super().__init__(arms, kernel, **params)
 
     @property
@@ -71,7 +71,7 @@ class AutoUCB(BatchBKB):
             return
         self._untold = np.zeros(self.n_arms, dtype=np.int64)
         self._model = self._model_class(self.kernel_, self.arms_, self.ridge_)
-        self._exact = ExactModel(self.kernel_, self.arms_, self.ridge_)
+        self._exact = LazyModel(self.kernel_, self.arms_, self.ridge_)
         if len(pulled):
             self._exact.rebuild(pulled, self.counts_[pulled].astype(np.float64), self._centred(pulled))
             self._log_sum = self._exact.logdet
@@ -94,7 +94,7 @@ class AutoUCB(BatchBKB):
         """Tell whether the dictionary is the cheaper one from here on."""
         return distinct > self.crossover and self.n_told_ >= self.repeats * distinct
 
-    def _move(self, exact: ExactModel) -> None:
+    def _move(self, exact: LazyModel) -> None:
         """Go over to the dictionary."""
         self._model.signal, self._model.residual = exact.variance / self.ridge_, np.zeros(self.n_arms)
         self._exact = None
@@ -104,8 +104,10 @@ class AutoUCB(BatchBKB):
     def _choose(self, limit: int | None) -> list[int]:
         if self._exact is None:
             return super()._choose(limit)
-        variance = self._overlay.follow(self._exact, self._pending, self.n_told_)
         self.n_batches_ += 1
+        if not self._pending:
+            return [self._exact.best(self.beta_, self.active_)]
+        variance = self._overlay.follow(self._exact, self._pending, self.n_told_)
         return [int(np.argmax(self._masked(self._exact.mean + self.beta_ * np.sqrt(variance))))]
 
     def _grow(self, rows: Rows) -> None:

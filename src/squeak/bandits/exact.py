@@ -191,6 +191,14 @@ class ExactModel:
         values = block(self.kernel, X, take(self.arms, self.pulled))
         return values @ self.weights(), _left(diag, values @ self.inverse, values)
 
+    def kernel_diagonal(self, X: Rows) -> Array:
+        """Return k(x, x) of any rows."""
+        return diagonal(self.kernel, X)
+
+    def pulled_variance(self) -> Array:
+        """Return s² at the arms pulled."""
+        return np.asarray(self.variance[self.pulled])
+
     def add(self, rows: Rows) -> None:
         """Add arms; their mean and variance follow from the pulls so far, in O(new·u²)."""
         new_diag = diagonal(self.kernel, rows)

@@ -8,6 +8,7 @@ import numpy as np
 
 from squeak.bandits.base import Bandit
 from squeak.bandits.exact import ExactModel
+from squeak.bandits.lazy import LazyModel
 from squeak.core.storage import register
 from squeak.core.types import Array, IntArray, Rows
 
@@ -27,7 +28,7 @@ class Pending:
         self._rows: list[Array] = []
         self.variance: Array = np.zeros(0)
 
-    def follow(self, model: ExactModel, pending: list[int], told: int) -> Array:
+    def follow(self, model: ExactModel | LazyModel, pending: list[int], told: int) -> Array:
         """Return the variance for the pulls pending now; goes on from the last call where it can."""
         n = len(self.arms)
         if told != self._told or self.arms != pending[:n] or len(self.variance) != len(model.variance):
@@ -47,8 +48,10 @@ class Pending:
 class ExactBandit(Bandit):
     """A bandit on the exact posterior; a subclass says which arm is best by mean and standard deviation."""
 
+    _model_class: ClassVar[Any] = ExactModel
+
     def _start(self) -> None:
-        self._model = ExactModel(self.kernel_, self.arms_, self.ridge_)
+        self._model = self._model_class(self.kernel_, self.arms_, self.ridge_)
         self._overlay = Pending()
         pulled = np.flatnonzero(self.counts_)
         if len(pulled):
@@ -91,7 +94,7 @@ class ExactBandit(Bandit):
 
     def _variance_sum(self) -> float:
         model = self._model
-        return float(model.counts @ model.variance[model.pulled]) / self.ridge_
+        return float(model.counts @ model.pulled_variance()) / self.ridge_
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return self._model.to_arrays(), {}
@@ -152,6 +155,13 @@ class GPUCB(ExactBandit):
     """
 
     kind: ClassVar[str] = "gp_ucb"
+
+    _model_class = LazyModel
+
+    def _choose(self, limit: int | None) -> list[int]:
+        if self._pending:
+            return super()._choose(limit)
+        return [self._model.best(self.beta_, self.active_)]
 
     def _scores(self, mean: Array, std: Array) -> Array:
         return mean + self.beta_ * std

@@ -1,0 +1,328 @@
+"""The exact posterior, brought up to date only at the arms that may be chosen next.
+
+Since the last full update let pulls i = 1 … q have innovations e_i (reward less mean) of variance v_i = λ + s_i².
+By Cauchy–Schwarz over the pulls, μ changes at every arm by at most √Δ·ρ with ρ² = Σ e_i²/v_i, where Δ is what s²
+has lost there. Hence
+
+    μ_now(x) + β·s_now(x)  ≤  μ_old(x) + ρ√Δ + β√(s_old² − Δ)  ≤  μ_old(x) + s_old(x)·√(β² + ρ²).
+
+Some promising arms, the contenders, are kept exact; as long as the best of them beats this bound at every other arm
+it is the best of all. Else all arms are brought up to date at once, in matrix products: each of the q pulls reads
+u·A kernel values from memory when taken alone, all of them together no more.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from squeak.bandits.exact import DRIFT, ExactModel
+from squeak.core.kernels import block
+from squeak.core.rows import take
+from squeak.core.types import Array, IntArray, Rows
+
+LIMIT = 32
+"""After so many pulls every arm is brought up to date."""
+
+FEWEST, PART = 256, 32
+"""Contenders: the best 1/PART of the arms, and no fewer than FEWEST."""
+
+
+class LazyModel:
+    """:class:`ExactModel` for the arm of the largest μ + β·s, with most arms' updates put off.
+
+    (K_u + λ·diag(1/n))⁻¹ is that of ``base`` plus Σ_i f_i w_i w_iᵀ: a first pull appends w = (−M⁻¹k, 1), a repeated
+    one has its own row of the inverse. The covariance of the pulled arm with every arm is g_i·w_iᵀK(pulled, arms).
+    Between calls: ``base`` is the model before the pulls put off, of which there are fewer than LIMIT.
+
+    Parameters
+    ----------
+    kernel : resolved kernel
+    arms : checked rows
+    ridge : float
+        λ = noise².
+
+    References
+    ----------
+    Spec 4, "exact incremental update", in the form with counts; the bound above is ours.
+    """
+
+    def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
+        self.base = ExactModel(kernel, arms, ridge)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take the base as it is for the present."""
+        base = self.base
+        self._std = np.sqrt(base.variance)
+        self._new: list[int] = []
+        self._slots: dict[int, int] = {}
+        self.pulled: IntArray = base.pulled
+        self.counts, self.sums = base.counts.copy(), base.sums.copy()
+        self.logdet = base.logdet
+        self._n = 0
+        self._W = np.zeros((LIMIT, base.size + LIMIT))
+        self._scalars = np.zeros((4, LIMIT))
+        """Factor f of the inverse, gain g of the covariance, step of the mean, 1/v of the variance."""
+        self._rho = 0.0
+        self._known: tuple[Array, Array, Array] | None = None
+        self._contenders: IntArray | None = None
+        self._place: Array = np.zeros(0)
+        self._values: Array = np.zeros((0, 0))
+        self._mean = self._variance = np.zeros(0)
+
+    @property
+    def ridge(self) -> float:
+        """λ."""
+        return self.base.ridge
+
+    @property
+    def size(self) -> int:
+        """The number of distinct arms pulled."""
+        return len(self.pulled)
+
+    @property
+    def mean(self) -> Array:
+        """μ at every arm."""
+        return self._now()[0]
+
+    @property
+    def variance(self) -> Array:
+        """s² at every arm."""
+        return self._now()[1]
+
+    def best(self, beta: float, active: NDArray[np.bool_]) -> int:
+        """Return the active arm with the largest μ + β·s."""
+        if self._contenders is None:
+            self.settle()
+            self._choose_contenders(beta, active)
+        reach = self.base.mean + math.sqrt(beta * beta + self._rho) * self._std
+        reach[self._contenders] = self._mean + beta * np.sqrt(self._variance)
+        reach[~active] = -np.inf
+        arm = int(np.argmax(reach))
+        if self._n == 0 or self._place[arm] >= 0:
+            return arm
+        self.settle()
+        return self.best(beta, active)
+
+    def _choose_contenders(self, beta: float, active: NDArray[np.bool_]) -> None:
+        base = self.base
+        number = min(len(base.diag), max(FEWEST, len(base.diag) // PART))
+        scores = np.where(active, base.mean + beta * self._std, -np.inf)
+        chosen = np.sort(np.argpartition(scores, len(scores) - number)[len(scores) - number :])
+        self._place = np.full(len(scores), -1, dtype=np.int64)
+        self._place[chosen] = np.arange(number)
+        self._mean, self._variance = base.mean[chosen], base.variance[chosen]
+        self._gather(chosen)
+
+    def _gather(self, chosen: IntArray) -> None:
+        self._contenders = chosen
+        self._values = np.empty((self.base.size + LIMIT, len(chosen)))
+        np.take(self.base.columns, chosen, axis=1, out=self._values[: self.base.size])
+        for i, arm in enumerate(self._new):
+            self._values[self.base.size + i] = self._value_row(arm, chosen)
+
+    def _value_row(self, arm: int, others: IntArray) -> Array:
+        """Return k(arm, others)."""
+        base = self.base
+        values = block(base.kernel, take(base.arms, slice(arm, arm + 1)), take(base.arms, others))[0]
+        values[others == arm] = base.diag[arm]
+        return np.asarray(values)
+
+    def _inverse_times(self, vector: Array) -> Array:
+        """Return (K_u + λ·diag(1/n))⁻¹ times a vector, or times each row of a matrix."""
+        s, W = self.base.size, self._W[: self._n, : self.size]
+        out = np.zeros(vector.shape)
+        out[..., :s] = vector[..., :s] @ self.base.inverse
+        return np.asarray(out + (self._scalars[0, : self._n] * (vector @ W.T)) @ W)
+
+    def _inverse_row(self, slot: int) -> Array:
+        s, W = self.base.size, self._W[: self._n, : self.size]
+        row = (self._scalars[0, : self._n] * W[:, slot]) @ W
+        if slot < s:
+            row[:s] += self.base.inverse[slot]
+        return np.asarray(row)
+
+    def _slot(self, arm: int) -> int:
+        slot = int(self.base._slots[arm])
+        return slot if slot >= 0 else self._slots.get(arm, -1)
+
+    def observe(self, arm: int, total: float, times: int = 1) -> None:
+        """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
+        if self._n == LIMIT:
+            self.settle()
+        slot, ridge = self._slot(arm), self.ridge / times
+        averages = self.sums / self.counts
+        if slot < 0:
+            values = self._value_row(arm, self.pulled) if self.size else np.zeros(0)
+            solved = self._inverse_times(values)
+            w, gain = np.append(-solved, 1.0), 1.0
+            here = max(float(self.base.diag[arm] - values @ solved), 0.0)
+            mean = float(solved @ averages)
+            factor = 1.0 / (here + ridge)
+        else:
+            w, gain = self._inverse_row(slot), self.ridge / self.counts[slot]
+            here = max(float(gain - gain * gain * w[slot]), 0.0)
+            mean = float(averages[slot] - gain * (w @ averages))
+            drop = self.ridge * times / (self.counts[slot] * (self.counts[slot] + times))
+            factor = drop / (1.0 - drop * w[slot])
+        if self._drifted(arm, here):
+            self.rebuild(self.pulled, self.counts, self.sums)
+            self.observe(arm, total, times)
+            return
+        error = total / times - mean
+        self._count(arm, slot, total, times)
+        self._W[self._n, : len(w)] = w
+        self._scalars[:, self._n] = factor, gain, error / (ridge + here), 1.0 / (ridge + here)
+        self.logdet += math.log1p(here / ridge)
+        self._rho += error * error / (ridge + here)
+        self._n += 1
+        self._known = None
+        self._update_contenders(arm, here * ridge / (here + ridge))
+
+    def _drifted(self, arm: int, here: float) -> bool:
+        """Tell whether two ways to the variance of an arm differ: a ridge so small that rounding shows."""
+        if self._n == 0 or self._contenders is None or self._place[arm] < 0:
+            return False
+        return bool(abs(here - self._variance[self._place[arm]]) > DRIFT * self.ridge)
+
+    def _count(self, arm: int, slot: int, total: float, times: int) -> None:
+        if slot >= 0:
+            self.counts[slot] += times
+            self.sums[slot] += total
+            return
+        if self._contenders is not None:
+            self._values[self.size] = self._value_row(arm, self._contenders)
+        self._slots[arm] = self.size
+        self._new.append(arm)
+        self.pulled = np.append(self.pulled, arm)
+        self.counts, self.sums = np.append(self.counts, float(times)), np.append(self.sums, total)
+
+    def _update_contenders(self, arm: int, after: float) -> None:
+        if self._contenders is None:
+            return
+        i = self._n - 1
+        covariance = self._scalars[1, i] * (self._W[i, : self.size] @ self._values[: self.size])
+        self._mean = self._mean + self._scalars[2, i] * covariance
+        covariance *= covariance
+        covariance *= self._scalars[3, i]
+        self._variance = np.maximum(self._variance - covariance, 0.0)
+        if self._place[arm] >= 0:
+            self._variance[self._place[arm]] = after
+
+    def _now(self) -> tuple[Array, Array, Array]:
+        """Return mean and variance at every arm, and the kernel columns of the arms first pulled since the base."""
+        base = self.base
+        if self._n == 0:
+            return base.mean, base.variance, np.zeros((0, len(base.diag)))
+        if self._known is None:
+            fresh = np.empty((len(self._new), len(base.diag)))
+            if self._new:
+                new = np.array(self._new)
+                fresh[:] = block(base.kernel, take(base.arms, new), base.arms)
+                fresh[np.arange(len(new)), new] = base.diag[new]
+            gains, steps, parts = self._scalars[1:, : self._n]
+            W = gains[:, None] * self._W[: self._n, : self.size]
+            G = W[:, : base.size] @ base.columns
+            G += W[:, base.size :] @ fresh
+            variance = base.variance - parts @ (G * G)
+            variance[self.pulled] = self.pulled_variance()
+            self._known = base.mean + steps @ G, np.maximum(variance, 0.0), fresh
+        return self._known
+
+    def pulled_variance(self) -> Array:
+        """Return s² at the arms pulled: λ/n − (λ/n)²·[M⁻¹]_ii."""
+        s, W = self.base.size, self._W[: self._n, : self.size]
+        diag = self._scalars[0, : self._n] @ (W * W)
+        diag[:s] += self.base.inverse.diagonal()
+        level = self.ridge / self.counts
+        return np.maximum(level - level * level * diag, 0.0)
+
+    def settle(self) -> None:
+        """Bring every arm up to date."""
+        if self._n:
+            base, u = self.base, self.size
+            base.mean, base.variance, fresh = self._now()
+            base._reserve(u)
+            base._columns[base.size : u] = fresh
+            W = self._W[: self._n, :u]
+            base._inverse[:u, :u] += W.T @ (self._scalars[0, : self._n, None] * W)
+            base._slots[self._new] = np.arange(base.size, u)
+            base.pulled, base.counts, base.sums, base.logdet = self.pulled, self.counts, self.sums, self.logdet
+        self._begin()
+
+    def covariance(self, arm: int) -> Array:
+        """Return the posterior covariance of f at one arm with f at every arm, in O(A·u)."""
+        if self._n:
+            self.settle()
+        return self.base.covariance(arm)
+
+    def rebuild(self, pulled: IntArray, counts: Array, sums: Array) -> None:
+        """Start again from counts and sums of rewards."""
+        self.base.rebuild(pulled, counts, sums)
+        self._begin()
+
+    def predict(self, X: Rows) -> tuple[Array, Array]:
+        """Return mean and variance of f at any rows."""
+        base = self.base
+        if self._n == 0:
+            return base.predict(X)
+        values = block(base.kernel, X, take(base.arms, self.pulled))
+        solved = self._inverse_times(values)
+        variance = base.kernel_diagonal(X) - np.einsum("ij,ij->i", solved, values)
+        return solved @ (self.sums / self.counts), np.maximum(variance, 0.0)
+
+    def add(self, rows: Rows) -> None:
+        """Add arms; their mean and variance follow from the pulls so far."""
+        self.settle()
+        self.base.add(rows)
+        self._begin()
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything that the next pull depends on, but arms and kernel."""
+        n, chosen = self._n, self._contenders
+        return self.base.to_arrays() | {
+            "lazy_pulled": self.pulled,
+            "lazy_counts": self.counts,
+            "lazy_sums": self.sums,
+            "lazy_rows": self._W[:n, : self.size],
+            "lazy_scalars": self._scalars[:, :n],
+            "lazy_totals": np.array([self.logdet, self._rho]),
+            "lazy_contenders": np.zeros(0, dtype=np.int64) if chosen is None else chosen,
+            "lazy_mean": self._mean,
+            "lazy_variance": self._variance,
+        }
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
+        self.base.restore(arrays)
+        self._begin()
+        part = {name: np.array(arrays[f"lazy_{name}"]) for name in LAZY}
+        arms, base = len(self.base.diag), self.base
+        u, n, m = len(part["pulled"]), len(part["rows"]), len(part["contenders"])
+        shapes = {"counts": (u,), "sums": (u,), "rows": (n, u), "scalars": (4, n), "totals": (2,)}
+        shapes |= {"mean": (m,), "variance": (m,)}
+        if any(part[name].shape != shape or not np.isfinite(part[name]).all() for name, shape in shapes.items()):
+            raise ValueError("the pulls put off do not fit")
+        places = np.concatenate([part["pulled"], part["contenders"]])
+        if places.dtype != np.int64 or (len(places) and not (places.min() >= 0 and places.max() < arms)):
+            raise ValueError("the arms pulled last do not fit")
+        if not base.size <= u <= base.size + n <= base.size + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
+            raise ValueError("the pulls put off do not fit")
+        self.pulled, self.counts, self.sums = part["pulled"], part["counts"], part["sums"]
+        self._new = self.pulled[base.size :].tolist()
+        self._slots = {arm: base.size + i for i, arm in enumerate(self._new)}
+        self._n = n
+        self._W[:n, :u], self._scalars[:, :n] = part["rows"], part["scalars"]
+        self.logdet, self._rho = part["totals"].tolist()
+        if m:
+            self._place = np.full(arms, -1, dtype=np.int64)
+            self._place[part["contenders"]] = np.arange(m)
+            self._mean, self._variance = part["mean"], part["variance"]
+            self._gather(part["contenders"])
+
+
+LAZY = ("pulled", "counts", "sums", "rows", "scalars", "totals", "contenders", "mean", "variance")

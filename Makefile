@@ -30,7 +30,11 @@ test-lowest:        ## the same tests on the oldest versions we promise
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints/lowest.txt
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -m "not slow" -n 2
 
-bench: $(STAMP)     ## ratios in one run; see benchmarks/README.md
+$(VENV)/.bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo,bench]' -c constraints/newest.txt
+	@touch $@
+
+bench: $(VENV)/.bench ## against the peers, which it installs; ratios in one run, tables and pictures; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
 docs: $(STAMP)      ## draw the figures of docs/ anew

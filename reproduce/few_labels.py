@@ -2,8 +2,8 @@
 
 The first: points of four clusters in the plane, the two upper ones of one class and the two lower ones of the other,
 four labels, unweighted nearest-neighbour graphs from sparse to nearly full. Published: 12,100 points, k from 100 to
-12,000; here a quarter of both. The clusters' shape is in the figure only: here four horizontal bands of noise whose middle gap
-is the narrow one. The second: spam, 75,419 mails of TREC 2007 as TF-IDF rows; here spambase, 4,601 mails × 57 word
+12,000; here a quarter of both. The clusters' shape is in the figure only: here four Gaussian ones above each other, those
+of a class nearer to each other than to the next class, so that a graph joins them only where k is larger than a cluster. The second: spam, 75,419 mails of TREC 2007 as TF-IDF rows; here spambase, 4,601 mails × 57 word
 frequencies.
 """
 
@@ -19,24 +19,25 @@ from reproduce.figures import figure
 from squeak.graphs import EigenFunctions, HarmonicClassifier, NearestLabel, SubSampling, knn_graph
 
 POINTS, SEEDS, OVERSAMPLING = 3_025, 5, 30.0
-NEIGHBOURS = (25, 100, 250, 500, 1_000, 1_125, 1_250, 1_500, 2_000, 2_750)
+NEIGHBOURS = (25, 250, 700, 800, 1_000, 1_125, 1_250, 1_500, 2_000, 2_500, 3_000)
 SPAM_NEIGHBOURS = (10, 30, 100, 300, 1_000)
 FUNCTIONS = (5, 20, 50)
 LABELS = (20, 100, 1_000)
 
 
 def clusters(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return points, classes, and labels of which four are known: two in the uppermost band, two in the lowermost."""
+    """Return points, classes, and labels of which four are known: two at the top, two at the bottom."""
     rng = np.random.default_rng(seed)
-    heights = np.array([3.0, 1.15, -1.15, -3.0])
+    heights = np.array([4.0, 1.5, -1.5, -4.0])
     sizes = np.full(4, POINTS // 4)
     sizes[0] += POINTS - sizes.sum()
-    band = np.repeat(np.arange(4), sizes)
-    X = np.column_stack([rng.uniform(-2.0, 2.0, POINTS), heights[band] + 0.35 * rng.standard_normal(POINTS)])
-    classes = (band >= 2).astype(np.int64)
+    cluster = np.repeat(np.arange(4), sizes)
+    X = 0.2 * rng.standard_normal((POINTS, 2))
+    X[:, 1] += heights[cluster]
+    classes = (cluster >= 2).astype(np.int64)
     y = np.full(POINTS, -1)
     for outer in (0, 3):
-        known = rng.choice(np.flatnonzero(band == outer), 2, replace=False)
+        known = rng.choice(np.flatnonzero(cluster == outer), 2, replace=False)
         y[known] = classes[known]
     return X, classes, y
 

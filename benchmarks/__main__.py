@@ -15,6 +15,7 @@ ALL = (
     "cluster",
     "plan",
     "learners",
+    "half",
     "automatic",
     "large",
     "dpp",

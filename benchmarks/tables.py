@@ -13,6 +13,7 @@ from benchmarks.pages import (
     bandits_page,
     dpp_page,
     graphs_page,
+    half_page,
     large_page,
     learners_page,
     online_page,
@@ -142,6 +143,7 @@ def pages() -> tuple[str, str, str]:
         make(result(name))
         for name, make in (
             ("learners", learners_page),
+            ("half", half_page),
             ("automatic", automatic_page),
             ("large", large_page),
             ("online", online_page),

@@ -80,7 +80,7 @@ def half_page(found: dict[str, Any]) -> str:
     return f"""## half: half as many landmarks
 
 Test error of `KernelRidge`, RBF of the median width, alpha = 1e-3, {found["seeds"]} draws: M uniform rows, M/2 uniform rows, and `max_atoms` = M/2. Coherence is the largest leverage
-score over the mean one (2,000 rows, ridge 1). Half the atoms do where the data is coherent (cpusmall); where it is not, uniform rows serve the mean error as well or better.
+score over the mean one (2,000 rows, ridge 1). Half the atoms do on cpusmall, where the target depends on rows unlike the others; on the other three they do not: there the error is made in the bulk, which uniform rows cover as well or better. Coherence does not tell which case it is.
 
 | data | coherence | M | M uniform | M/2 uniform | M/2 by leverage |
 |---|---|---|---|---|---|

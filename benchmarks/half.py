@@ -1,7 +1,6 @@
 """Half the landmarks: test error of ridge regression with M uniform rows, and with M/2 atoms of leverage scores.
 
-It does on cpusmall, whose target depends on rows that are unlike the others; where it depends on the bulk, atoms far
-out are of little use to the mean error. Columns and target standardised, 80% of the rows to learn from, RBF of the
+It does on cpusmall, whose target depends on rows unlike the others; where it depends on the bulk, atoms far out are of little use to the mean error. Columns and target standardised, 80% of the rows to learn from, RBF of the
 median width, alpha = 1e-3, five draws.
 """
 

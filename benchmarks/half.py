@@ -1,7 +1,8 @@
 """Half the landmarks: test error of ridge regression with M uniform rows, and with M/2 atoms of leverage scores.
 
-It does on cpusmall, whose target depends on rows unlike the others; where it depends on the bulk, atoms far out are of little use to the mean error. Columns and target standardised, 80% of the rows to learn from, RBF of the
-median width, alpha = 1e-3, five draws.
+It does on cpusmall, whose target depends on rows unlike the others; where it depends on the bulk, atoms far out are
+of little use to the mean error. Columns and target standardised, 80% of the rows to learn from, RBF of the median
+width, alpha = 1e-3, five draws.
 """
 
 from __future__ import annotations

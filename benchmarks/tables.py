@@ -96,7 +96,7 @@ def samplers_page(result: dict[str, Any]) -> tuple[str, str]:
     return "\n".join(text) + "\n", "\n".join(summary) + "\n"
 
 
-def pages() -> tuple[str, str, str]:
+def pages() -> tuple[str, str, str, str]:
     """Return benchmarks/README.md, and the parts of README.md and docs/samplers.md between their marks."""
     limit, scaling, coins, real = (result(name) for name in ("limit", "scaling", "coins", "real_data"))
     files, start = result("files"), result("start")
@@ -219,26 +219,8 @@ is better; the geometric mean of the ratios is {coins["mean_ratio"]:.2f}. One co
         for e in real["table"]
     )
     longest = scaling["lengths"]["10000000"]
-    peers = "\n".join(
-        [
-            *(
-                f"| `KernelRidge`, {r['data']} {r['rows']:,} × {r['columns']}, {r['landmarks']:,} landmarks | scikit-learn's Nystroem + Ridge | fit {r['speed']['fit']:.1f}×, predict {r['speed']['predict']:.1f}× | {r['errors']['ours']:.3f} against {r['errors']['theirs']:.3f} |"
-                for r in result("learners")["records"]
-            ),
-            *(
-                f"| `DPP`, {name}, {r['size']:.0f} rows a sample | DPPy, vfx | first {r['ratios']['first']:.0f}×, later {r['ratios']['later']:.0f}× | exact |"
-                for name, r in result("dpp")["against_dppy"].items()
-            ),
-        ]
-    )
     squeak, kors = limit["settings"]["Squeak, oversampling 10"], limit["settings"]["Kors, oversampling 5"]
-    summary = f"""
-Measured on two cores of a shared machine by `make bench` (all tables, and what was measured under load: [benchmarks/README.md](benchmarks/README.md)):
-
-| | against | faster | test error |
-|---|---|---|---|
-{peers}
-
+    passes = f"""
 | rows × columns, one pass | atoms | rows a second | ε̂, measured on all rows |
 |---|---|---|---|
 {first}
@@ -247,21 +229,66 @@ Measured on two cores of a shared machine by `make bench` (all tables, and what 
 | Parquet file, {files["rows"]:,} × {files["columns"]}, `squeak dictionary`, {files["parquet"]["peak_mb"]:.0f} MB in all | {files["atoms"]} | \
 {files["parquet"]["rows_a_second"]:,.0f} | |
 
-| time against a threaded pass that scores each row with the final dictionary, 100,000 × 8 | ratio |
-|---|---|
-| `Squeak`, {squeak["atoms"]} atoms | {spread(squeak["ratio"])} |
-| `Kors`, {kors["atoms"]} atoms | {spread(kors["ratio"])} |
+Time of `Squeak` ({squeak["atoms"]} atoms) against one threaded pass that scores each row with the final dictionary, 100,000 × 8: {spread(squeak["ratio"])};
+of `Kors` ({kors["atoms"]} atoms): {spread(kors["ratio"])}.
 """
-    return page, summary, samplers_summary
+    return page, peers_table(), samplers_summary, passes
+
+
+def peers_table() -> str:
+    """Return the README's table against peers."""
+    lines = [
+        f"| `KernelRidge`, {r['data']} {r['rows']:,} × {r['columns']}, {r['landmarks']:,} landmarks | scikit-learn: Nystroem + Ridge | "
+        f"fit {r['speed']['fit']:.1f}×, predict {r['speed']['predict']:.1f}× | test error {r['errors']['ours']:.3f}, theirs {r['errors']['theirs']:.3f} |"
+        for r in result("learners")["records"]
+    ]
+    online = result("online")["peers"]
+    for name, how in (("cadata", "singly"), ("casp", "singly"), ("cadata", "blocks"), ("casp", "blocks")):
+        facts = online[name]
+        for peer in ("river", "scikit-learn") if how == "singly" else ("scikit-learn",):
+            theirs = f"{peer} {how}"
+            lines.append(
+                f"| `ConKonsRegressor`, {name}, {'row by row' if how == 'singly' else 'blocks of 1,000'} | {peer}: RBFSampler(500) + SGD | "
+                f"{facts[f'{theirs} over squeak']['median']:.1f}× | progressive loss {facts[f'squeak {how}']['loss']:.4f}, theirs {facts[theirs]['loss']:.4f} |"
+            )
+    lines += [
+        f"| `DPP`, {name}, {r['size']:.0f} rows a sample | DPPy: vfx | first sample {r['ratios']['first']:.0f}×, later {r['ratios']['later']:.0f}× | both exact |"
+        for name, r in result("dpp")["against_dppy"].items()
+    ]
+    for name, r in result("graphs")["leverage"].items():
+        ours, theirs = (r["errors"][who]["median"] for who in ("squeak", "networkit"))
+        lines.append(
+            f"| `edge_leverage`, {name}, {r['edges']:,} edges | networkit: ApproxSpanningEdge(0.3) | {r['ratio']['networkit']['median']:.1f}× | "
+            f"median error {ours:.3f}, theirs {theirs:.3f} |"
+        )
+    for name, r in result("bandits").get("bayes_opt", {}).items():
+        ours, theirs = (sorted(r[who])[len(r[who]) // 2] for who in ("ours", "theirs"))
+        lines.append(
+            f"| `minimize`, {name}, 100 steps | bayes_opt | a step {r['speed']['median']:.0f}× | simple regret {ours:.1e}, theirs {theirs:.1e} |"
+        )
+    rows = "\n".join(lines)
+    return f"""
+| squeak, data | against | squeak is faster by | and as good? |
+|---|---|---|---|
+{rows}
+
+Measured by `make bench` on two cores of a shared machine, each row in one run, medians; spreads, settings and all other tables: [benchmarks](benchmarks/README.md).
+falkon is not among the peers: it is not on PyPI.
+"""
 
 
 def main() -> None:
-    """Write both pages."""
-    page, readme, samplers = pages()
+    """Write all pages."""
+    page, peers, samplers, passes = pages()
     (ROOT / "benchmarks" / "README.md").write_text(page)
-    marks = r"(<!-- measured -->).*?(<!-- end -->)"
-    parts = ((ROOT / "README.md", readme), (ROOT / "docs" / "samplers.md", samplers))
-    for path, part in (*parts, (ROOT / "docs" / "disqueak.md", plan_page(result("plan"))[1])):
+    parts = (
+        (ROOT / "README.md", "measured", peers),
+        (ROOT / "README.md", "one pass", passes),
+        (ROOT / "docs" / "samplers.md", "measured", samplers),
+        (ROOT / "docs" / "disqueak.md", "measured", plan_page(result("plan"))[1]),
+    )
+    for path, mark, part in parts:
+        marks = rf"(<!-- {mark} -->).*?(<!-- end -->)"
         text = re.sub(marks, lambda m, part=part: m.group(1) + part + m.group(2), path.read_text(), flags=re.DOTALL)
         path.write_text(text)
 

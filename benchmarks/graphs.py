@@ -6,19 +6,16 @@ One thread everywhere. Times are seconds of the processor, medians of interleave
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.common import DATA, save
+from benchmarks.graph_files import stream, workers
 
 SEEDS = 5
 
@@ -332,61 +329,13 @@ def learning() -> list[dict[str, Any]]:
     return rows
 
 
-STREAM = """
-import resource, sys, time
-from squeak.graphs import StreamSparsifier
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-start, used = time.perf_counter(), time.process_time()
-s = StreamSparsifier(oversampling=20, random_state=0).fit(sys.argv[1])
-sample = s.sample_
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, time.perf_counter() - start, time.process_time() - used,
-      s.n_seen_, len(sample), s.n_components_, before / 1e3)
-"""
-
-
-def stream() -> dict[str, Any]:
-    """Ten million edges from Parquet, in a process of its own: resident memory, libraries and all."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    rng = np.random.default_rng(0)
-    n, blocks = 50_000, 40
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "edges.parquet"
-        schema = pa.schema([("u", pa.int32()), ("v", pa.int32())])
-        with parquet.ParquetWriter(path, schema) as writer:
-            for _ in range(blocks):
-                place = rng.integers(n, size=250_000)
-                other = (place + rng.integers(1, 400, size=250_000) ** 2 // 400 * 10 + 1) % n
-                writer.write_table(pa.table({"u": place.astype(np.int32), "v": other.astype(np.int32)}))
-        out = subprocess.run(
-            [sys.executable, "-c", STREAM, str(path)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "SQUEAK_NUM_THREADS": "1"},
-        ).stdout.split()
-    peak, wall, used, seen, kept, components, before = map(float, out)
-    found = {
-        "edges": seen,
-        "nodes": n,
-        "kept": kept,
-        "components": components,
-        "peak_mb": peak,
-        "start_mb": before,
-        "seconds": wall,
-        "processor_seconds": used,
-    }
-    print("  stream", found, flush=True)
-    return found
-
-
 def run() -> None:
     os.environ["SQUEAK_NUM_THREADS"] = "1"
     if not (DATA / "ego_twitter.npz").exists():
         print("  the graphs are not at hand (SQUEAK_DATA): left out")
         return
     parts = {"leverage": leverage, "accuracy": accuracy, "dense": dense, "learning": learning, "stream": stream}
+    parts["workers"] = workers
     chosen = os.environ.get("GRAPHS", "").split(",") if os.environ.get("GRAPHS") else list(parts)
     from benchmarks.common import RESULTS
 

@@ -252,6 +252,13 @@ def graphs_page(found: dict[str, Any]) -> str:
             "",
             f"`StreamSparsifier` on {f['edges']:,.0f} edges from Parquet ({f['nodes']:,} nodes): {f['peak_mb']:.0f} MB resident in all ({f['start_mb']:.0f} MB before), {f['processor_seconds']:.0f} s of the processor, {f['kept']:,.0f} edges kept.",
         ]
+    if "workers" in found:
+        f = found["workers"]
+        text += [
+            "",
+            f"`DistributedSparsifier` on {f['edges']:,} edges in eight files: {f['seconds']['1']:.1f} s with one Dask worker, {f['seconds']['2']:.1f} s with two, {spread(f['ratio'])} times as fast; "
+            f"{'the same bits' if f['same_bits'] else 'not the same bits'} in all runs.",
+        ]
     return "\n".join([*text, ""])
 
 

@@ -12,8 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core.seeds import RandomState, draw_seed
-from squeak.core.sources.files import CsvFormat, CsvReader, ParquetReader, file_kind, find_files
+from squeak.core.sources.csv_files import CsvFormat, CsvReader
+from squeak.core.sources.files import file_kind, find_files
 from squeak.core.sources.learning import Request
+from squeak.core.sources.parquet import ParquetReader
 from squeak.core.sources.preprocessing import Preprocessing
 from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader, TableReader
 from squeak.core.sources.source import RowSource, is_name

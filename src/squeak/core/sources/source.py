@@ -13,7 +13,7 @@ from squeak.core import engine
 from squeak.core.rows import check_rows, same_rows, take
 from squeak.core.seeds import ORDER, generator_at
 from squeak.core.sources.columns import ColumnError, kind_of, numbers, texts
-from squeak.core.sources.files import CsvFormat
+from squeak.core.sources.csv_files import CsvFormat
 from squeak.core.sources.learning import Request, learn, select
 from squeak.core.sources.pieces import Piece
 from squeak.core.sources.preprocessing import Preprocessing, finite_matrix, missing_column

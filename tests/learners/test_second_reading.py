@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import squeak
-from squeak import KernelClassifier, KernelRidge, KernelRidgeCV
+from squeak import KernelClassifier, KernelRidge, KernelRidgeCV, Squeak
 from squeak.kernels import RBF
 
 K = RBF(1.0)
@@ -112,3 +112,23 @@ def test_probabilities_belong_to_the_fit(data):
     model = KernelClassifier(K, max_atoms=20).fit(X, y > 0)
     assert not hasattr(model.set_params(loss="logistic"), "predict_proba")
     assert hasattr(model.fit(X, y > 0), "predict_proba")
+
+
+def test_a_dictionary_of_other_columns_is_refused(data):
+    X, y = data
+    d = Squeak(RBF(1.0), ridge=1.0, random_state=0).fit(X).dictionary_
+    with pytest.raises(ValueError, match=r"atoms have \d+ columns, these rows"):
+        KernelRidge(dictionary=d).fit(X[:, :-1], y)
+
+
+def test_two_different_kernels_are_refused(data):
+    X, y = data
+    with pytest.raises(ValueError, match="leave one of them out"):
+        KernelRidge(RBF(2.0), sampler=Squeak(RBF(1.0), ridge=1.0)).fit(X, y)
+    KernelRidge(RBF(1.0), sampler=Squeak(RBF(1.0), ridge=1.0, random_state=0)).fit(X, y)
+
+
+def test_a_plan_for_one_atom_is_measured():
+    from squeak.samplers.plan import calibrate
+
+    assert calibrate(1, 1).leaf(1e6) > 0

@@ -54,6 +54,11 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             check_max_atoms(self.max_atoms)
         if self.sampler is not None and (isinstance(self.sampler, type) or not isinstance(self.sampler, Sampler)):
             raise TypeError(f"sampler must be a sampler such as Squeak(), not {self.sampler!r}")
+        theirs = getattr(self.sampler, "kernel", None)
+        if theirs is not None and self.kernel is not None and own_kernel(self.kernel) != own_kernel(theirs):
+            raise ValueError(
+                f"the sampler's kernel is {theirs!r} and the learner's {self.kernel!r}: leave one of them out"
+            )
 
     def _own_kernel(self) -> Any:
         if isinstance(self.dictionary, Dictionary):
@@ -76,6 +81,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         """Return the dictionary of a fit: the one given, or what a sampler learns from the rows."""
         given = self._given_dictionary()
         if given is not None:
+            self._check_width(given)
             if isinstance(data, SourceTraining) and not isinstance(self.dictionary, Dictionary):
                 given = replace(given, preprocessing=data.source.preprocessing)
             return given
@@ -92,6 +98,11 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         rows = data.X if isinstance(data, ArrayTraining) else data.source
         found: Dictionary = sampler.fit(rows).dictionary_
         return found
+
+    def _check_width(self, given: Dictionary) -> None:
+        atoms, columns = width_of(given.atoms), getattr(self, "n_features_in_", None)
+        if atoms is not None and given.preprocessing is None and columns is not None and atoms != columns:
+            raise ValueError(f"the dictionary's atoms have {atoms} columns, these rows {columns}")
 
     def _default_sampler(self, data: Training, kernel: Any) -> Sampler:
         """Return the sampler for ``max_atoms``: BLESS-R for rows in memory, (DIS)SQUEAK for streams."""

@@ -29,6 +29,9 @@ from squeak.samplers.merge import merge
 from squeak.samplers.squeak import Squeak
 from squeak.samplers.tree import Tree
 
+SMALLEST_RUN = 16
+"""Runs with fewer atoms cost what this one costs, and may keep none of the few rows that are measured."""
+
 LARGEST_RUN = 1000
 """Atoms of the largest run that a calibration makes itself."""
 
@@ -122,7 +125,7 @@ def calibrate(dim: int, atoms: int, random_state: RandomState = 0) -> Calibratio
     _check(dim=dim, atoms=atoms)
     begin = time.perf_counter()
     seed = draw_seed(random_state)
-    size = min(atoms, LARGEST_RUN)
+    size = min(max(atoms, SMALLEST_RUN), LARGEST_RUN)
     found = _measured(dim, size, seed)
     if atoms > size:
         half = _measured(dim, size // 2, seed)

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.common import PeakMemory, save
 
-ROWS, DIM, ATOMS, ALPHA = 2_000_000, 10, 2_000, 1.0
+ROWS, DIM, ATOMS, ALPHA = 2_000_000, 10, 2_000, 20.0
 
 
 def truth(X: np.ndarray) -> np.ndarray:

@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs
 
-.PHONY: demo test test-slow test-lowest bench docs reproduce clean
+.PHONY: demo test test-slow test-lowest bench docs figures reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("squeak needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
@@ -37,20 +38,19 @@ $(VENV)/.bench: $(STAMP)
 bench: $(VENV)/.bench ## against the peers, which it installs; ratios in one run, tables and pictures; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
-docs: $(STAMP)      ## draw the figures of docs/ anew
-	$(BIN)/python examples/plot_dictionary.py
-	$(BIN)/python examples/plot_accuracy.py
-	$(BIN)/python examples/plot_samplers.py
-	$(BIN)/python examples/plot_learners.py
-	$(BIN)/python examples/plot_pca.py
-	$(BIN)/python examples/plot_random_features.py
-	$(BIN)/python examples/plot_dpp.py
-	$(BIN)/python examples/plot_online.py
-	$(BIN)/python examples/plot_bandits.py
-	$(BIN)/python examples/plot_graphs.py
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' -c constraints/newest.txt
+	@touch $@
+
+docs: $(DOCS_STAMP) ## the site, with every example run and every link checked: docs/_build/html/index.html
+	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -n -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
+figures: $(STAMP)   ## draw the pictures of README and docs/ anew
+	$(BIN)/python docs/figures/draw.py
 
 reproduce: $(STAMP) ## what the papers report, measured again; see reproduce/README.md
 	$(BIN)/python -m reproduce
 
 clean:
-	rm -rf $(VENV) .venv-lowest demo build dist
+	rm -rf $(VENV) .venv-lowest demo build dist docs/_build docs/gallery docs/api/generated

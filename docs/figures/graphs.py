@@ -1,7 +1,5 @@
 """Draw docs/images/graphs.png: accuracy of sparsifiers against their size, and leverage by eight projections."""
 
-from pathlib import Path
-
 import networkx as nx
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -57,6 +55,3 @@ right.legend(frameon=False, markerscale=5)
 for axes in (left, right):
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color="0.92")
-path = Path(__file__).resolve().parents[1] / "docs" / "images" / "graphs.png"
-figure.savefig(path, dpi=130)
-print(f"wrote {path.name}")

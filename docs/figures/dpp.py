@@ -20,7 +20,7 @@ from squeak.dpp import DPP
 from squeak.kernels import RBF
 from squeak.samplers import BlessR
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("SQUEAK_DATA", ROOT.parent / "shared" / "data"))
 K, SAMPLES = 10, 100
 
@@ -73,8 +73,8 @@ def landmark_errors(sizes: tuple[int, ...], repeats: int, train: int = 2_000) ->
     return found, name
 
 
-def main() -> None:
-    """Draw both pictures and print their numbers."""
+def main() -> Any:
+    """Return the figure with both pictures, and print their numbers."""
     X, labels, what = digits()
     kernel = RBF("median").resolve(X[:1_000])
     rng = np.random.default_rng(0)
@@ -107,8 +107,7 @@ def main() -> None:
     axis.set_xticks(sizes, [str(size) for size in sizes])
     axis.minorticks_off()
     axis.legend()
-    figure.savefig(ROOT / "docs" / "images" / "dpp.png", dpi=110)
+    return figure
 
 
-if __name__ == "__main__":
-    main()
+figure = main()

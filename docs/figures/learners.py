@@ -7,11 +7,8 @@ the number of atoms, for uniform landmarks and for those of BLESS-R. Right: FALK
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -19,7 +16,6 @@ from squeak import KernelRidge
 from squeak.kernels import RBF
 from squeak.samplers import BlessR, Uniform
 
-OUT = Path(__file__).parents[1] / "docs" / "images" / "learners.png"
 COLOURS = {"uniform": "#d9730d", "BLESS-R": "#0b6e99"}
 
 
@@ -38,8 +34,8 @@ def sampler(name: str, atoms: int, seed: int) -> Uniform | BlessR:
     return (Uniform if name == "uniform" else BlessR)(max_atoms=atoms, random_state=seed)
 
 
-def main() -> None:
-    """Draw both figures."""
+def main() -> Any:
+    """Return the figure with both panels."""
     X, f, _ = rows(20_000, 0)
     y = f + 0.1 * np.random.default_rng(1).standard_normal(len(f))
     X_test, f_test, rare = rows(20_000, 2)
@@ -68,8 +64,7 @@ def main() -> None:
     for axes in (left, right):
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(OUT, dpi=150)
+    return figure
 
 
-if __name__ == "__main__":
-    main()
+figure = main()

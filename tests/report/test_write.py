@@ -329,3 +329,24 @@ def test_an_error_leaves_the_page_that_was_there(tmp_path, monkeypatch):
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.html"]
     assert d.n_seen == N
+
+
+def test_notebooks_show_a_dictionary_at_a_glance():
+    d = squeak.Squeak(RBF(1.0), ridge=1.0, source="<b>x</b>", random_state=0).fit(numbers()[0]).dictionary_
+    shown = d._repr_html_()
+    page = Outline()
+    page.feed(shown)
+    assert page.open == []
+    text = " ".join(data for _, data in page.texts)
+    assert f"{len(d):,}" in text
+    assert "400" in text
+    assert f"about {d.effective_dimension():.3g}" in text
+    assert "<b>x</b>" in text
+    assert [name for name, _ in page.tags].count("rect") > 3
+    assert (
+        "<rect"
+        in squeak.samplers.RPCholesky(RBF(1.0), max_atoms=9, random_state=0)
+        .fit(numbers()[0])
+        .dictionary_._repr_html_()
+    )
+    assert "KernelRidge" in squeak.KernelRidge()._repr_html_()

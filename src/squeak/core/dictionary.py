@@ -15,6 +15,7 @@ from squeak.core import storage
 from squeak.core.kernels import gram
 from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.leverage import WeightedFactor, check_ridge, weighted_spectrum
+from squeak.core.notebook import dictionary_html
 from squeak.core.record import Record
 from squeak.core.rows import (
     check_rows,
@@ -275,6 +276,9 @@ class Dictionary:
             f"Dictionary({len(self):,} atoms for {self.n_seen:,} rows, {self.kernel!r}, "
             f"ridge={self.ridge:.4g}, d_eff≈{size})"
         )
+
+    def _repr_html_(self) -> str:
+        return dictionary_html(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "factor"}

@@ -31,6 +31,8 @@ class Given:
     y: Any
     whole: bool
     skipped: int
+    names: tuple[str, ...] = ()
+    """The columns' names, where the rows came with them."""
 
     @property
     def n(self) -> int:
@@ -106,7 +108,7 @@ def _read_source(source: RowSource, kernel: Any, encoding: Preprocessing | None,
         raise ValueError("there are no rows in the data")
     X = parts[0] if len(parts) == 1 else _joined(parts)
     y = None if targets[0] is None else np.concatenate([np.asarray(target) for target in targets])
-    return Given(X, y, whole, source.skipped_)
+    return Given(X, y, whole, source.skipped_, tuple(map(str, source.feature_names)))
 
 
 def _joined(parts: list[Rows]) -> Rows:
@@ -138,7 +140,7 @@ def without_preprocessing(obj: Any) -> Any:
     return bare
 
 
-def column_names(obj: Any) -> list[str] | None:
+def column_names(obj: Any, given: Given | None = None) -> list[str] | None:
     """Return the user's names of an object's columns, where they are known."""
     encoding = preprocessing_of(obj)
     if encoding is not None:
@@ -148,4 +150,6 @@ def column_names(obj: Any) -> list[str] | None:
         return [str(name) for name in names]
     d = dictionary_of(obj)
     width = None if d is None or isinstance(d.atoms, list) else width_of(d.atoms)
+    if given is not None and given.names and width == len(given.names):
+        return list(given.names)
     return [f"column {place}" for place in range(width)] if width is not None and width <= MOST_NAMED else None

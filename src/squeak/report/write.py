@@ -162,7 +162,7 @@ def _dictionary_pages(
     d = dictionary_of(obj)
     assert d is not None
     alpha = getattr(obj, "alpha_", None)
-    look = Look(d, given, column_names(obj), Penalty.of(obj))
+    look = Look(d, given, column_names(obj, given), Penalty.of(obj))
     bar.step("scores and spectrum")
     facts = facts_of(look)
     if alpha is not None:

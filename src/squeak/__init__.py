@@ -15,7 +15,7 @@ from squeak.core.storage import load, save
 from squeak.samplers import Disqueak, Kors, Squeak, merge
 
 if TYPE_CHECKING:
-    from squeak import bandits, dpp, graphs, learners, online
+    from squeak import bandits, dpp, graphs, learners, online, report
     from squeak.learners import (
         KernelCCA,
         KernelClassifier,
@@ -54,12 +54,13 @@ __all__ = [
     "load",
     "merge",
     "online",
+    "report",
     "rows",
     "samplers",
     "save",
 ]
 
-_ROOMS = ("bandits", "dpp", "graphs", "learners", "online")
+_ROOMS = ("bandits", "dpp", "graphs", "learners", "online", "report")
 
 
 def __getattr__(name: str) -> Any:

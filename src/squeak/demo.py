@@ -93,10 +93,22 @@ def run(out: Path) -> None:
     print(f"accuracy ε̂ between {found.lower:.2f} and {found.upper:.2f} (below 1: the guarantees hold)")
     print(f"wrote {out / 'flights.sqk'} and {out / 'flights.png'}")
     print()
-    predict_delays(flights, out)
+    model = predict_delays(flights, out)
+    page_of(model, flights, out)
 
 
-def predict_delays(flights: squeak.core.sources.RowSource, out: Path) -> None:
+def page_of(model: squeak.KernelRidge, flights: squeak.core.sources.RowSource, out: Path) -> None:
+    """Write the reports: of the dictionary with its measured accuracy, of the model with its predictions."""
+    reports = {
+        "report.html": (squeak.load(out / "flights.sqk"), "flights.sqk"),
+        "delays.html": (model, "delays.sqk"),
+    }
+    for name, (obj, file) in reports.items():
+        squeak.report.write(obj, out / name, flights, name=file, verbose=1)
+    print(f"wrote {' and '.join(str(out / name) for name in reports)}: open them in a browser")
+
+
+def predict_delays(flights: squeak.core.sources.RowSource, out: Path) -> squeak.KernelRidge:
     """Learn arrival delays in one pass, every fifth flight kept back; say how well, and draw it."""
     model = squeak.KernelRidge(
         RBF("median") + Linear(), alpha=10.0, max_atoms=DELAY_ATOMS, fit_intercept=True, random_state=0
@@ -127,6 +139,7 @@ def predict_delays(flights: squeak.core.sources.RowSource, out: Path) -> None:
     for name, error in errors.items():
         print(f"  {name:32s} {error:6.2f}")
     print(f"wrote {out / 'delays.sqk'} and {out / 'delays.png'}; the mean std of a prediction is {std.mean():.3f}")
+    return model
 
 
 class _Line:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import Preprocessing
-from squeak.core.types import Rows
 from squeak.online.base import OnlineEstimator
+from squeak.report.atoms import atom_columns, place_of
 
 BARS = 24
 COLUMNS = 8
@@ -144,14 +143,13 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
         return []
     scores = d.factor.scores(d.atoms) if d.calibrated else np.ones(len(d))
     top = np.argsort(-scores, kind="stable")[:count]
-    table = _columns(d, top)
+    table = atom_columns(d, top)
     names = list(table)[:COLUMNS]
     title = "atoms that say most that no other row says" if d.calibrated else "atoms"
     header = ["row", "weight", "score", *names]
     lines = []
     for line, number in enumerate(top):
-        source = f"{d.sources[d.source_numbers[number]][0]}:" if len(d.sources) > 1 else ""
-        cells = [f"{source}{d.indices[number]}", f"{d.weights[number]:.3g}", f"{scores[number]:.3g}"]
+        cells = [place_of(d, int(number)), f"{d.weights[number]:.3g}", f"{scores[number]:.3g}"]
         lines.append([*cells, *(_value(table[name][line]) for name in names)])
     widths = [min(24, max(len(str(row[i])) for row in [header, *lines])) for i in range(len(header))]
     printed = [
@@ -160,23 +158,6 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
     ]
     more = " (first columns only)" if len(table) > COLUMNS else ""
     return [f"  {title}{more}", *printed]
-
-
-def _columns(d: Dictionary, which: Any) -> dict[str, list[Any]]:
-    atoms: Rows = d.atoms
-    if isinstance(atoms, list):
-        return {"object": [atoms[number] for number in which]}
-    chosen = atoms[which]
-    if d.preprocessing is not None:
-        return d.preprocessing.decode(chosen)
-    if sp.issparse(chosen):
-        return {"largest entries": [_largest(chosen[[line]]) for line in range(chosen.shape[0])]}
-    return {str(column): list(chosen[:, column]) for column in range(min(chosen.shape[1], COLUMNS + 1))}
-
-
-def _largest(row: Any) -> str:
-    order = np.argsort(-np.abs(row.data))[:3]
-    return " ".join(f"{row.indices[place]}:{row.data[place]:.3g}" for place in order)
 
 
 def _value(value: Any) -> str:

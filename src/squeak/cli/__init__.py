@@ -21,6 +21,7 @@ from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.online import online
 from squeak.cli.optimize import optimize
 from squeak.cli.planning import plan
+from squeak.cli.report import report
 from squeak.cli.sampling import sample
 
 app = typer.Typer(
@@ -31,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(fit, predict, evaluate, online, dictionary, show, merge, compare, plan),
+    *(fit, predict, evaluate, online, dictionary, show, report, merge, compare, plan),
     *(sample, optimize, sparsify, label),
 )
 for function in COMMANDS:

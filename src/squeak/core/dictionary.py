@@ -15,6 +15,8 @@ from squeak.core import storage
 from squeak.core.kernels import gram
 from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.leverage import WeightedFactor, check_ridge, weighted_spectrum
+from squeak.core.notebook import dictionary_html
+from squeak.core.record import Record
 from squeak.core.rows import (
     check_rows,
     copy_rows,
@@ -62,6 +64,8 @@ class Dictionary:
         Whether weights estimate sums over the data. False for landmarks chosen in other ways.
     preprocessing : Preprocessing, optional
         What turned the user's columns into the rows that the kernel sees; methods that take rows apply it.
+    record : Record, optional
+        How it was learned, for reports; two dictionaries with different records may be equal.
 
     Notes
     -----
@@ -98,6 +102,7 @@ class Dictionary:
     eps: float = 0.0
     calibrated: bool = True
     preprocessing: Preprocessing | None = None
+    record: Record | None = None
 
     def __post_init__(self) -> None:
         m = n_rows(self.atoms)
@@ -272,6 +277,9 @@ class Dictionary:
             f"ridge={self.ridge:.4g}, d_eff≈{size})"
         )
 
+    def _repr_html_(self) -> str:
+        return dictionary_html(self)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "factor"}
 
@@ -299,6 +307,8 @@ class Dictionary:
         arrays.update(rows_to_arrays(self.atoms))
         encoding, described = preprocessing_parts(self.preprocessing)
         arrays.update(encoding)
+        history, remembered = ({}, None) if self.record is None else self.record.to_parts()
+        arrays.update(history)
         content = {
             **stored_kernel(self.kernel),
             "copies": self.copies,
@@ -309,6 +319,7 @@ class Dictionary:
             "eps": self.eps,
             "calibrated": self.calibrated,
             "preprocessing": described,
+            "record": remembered,
         }
         return arrays, content
 
@@ -330,6 +341,7 @@ class Dictionary:
             eps=float(content["eps"]),
             calibrated=content["calibrated"],
             preprocessing=preprocessing_from_parts(arrays, content),
+            record=Record.from_parts(arrays, content["record"]) if content.get("record") else None,
         )
 
 

@@ -19,6 +19,7 @@ from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.data import Training
+from squeak.learners.stored import curves_of, restore_curves
 
 MEDIAN_ROWS = 1000
 
@@ -93,6 +94,7 @@ class FourierLearner(DictionaryLearner):
             **arrays,
             "frequencies": self.features_.frequencies,
             "offsets": self.features_.offsets,
+            **curves_of(self),
             **encoding,
         }
         return arrays, content
@@ -108,6 +110,7 @@ class FourierLearner(DictionaryLearner):
             raise ValueError("the frequencies and offsets do not fit")
         model.features_ = FourierFeatures(found, frequencies, offsets, float(content["height"]))
         model.preprocessing_ = preprocessing_from_parts(arrays, content)
+        restore_curves(model, arrays)
         model.n_features_in_ = int(content["n_features_in"])
         if content["feature_names"] is not None:
             model.feature_names_in_ = np.array([str(name) for name in content["feature_names"]], dtype=object)

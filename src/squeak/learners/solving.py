@@ -80,6 +80,7 @@ class RidgeLearner(DictionaryLearner):
         if chosen == "direct" and self.alpha != "auto" and not self.regularised:
             chosen = "exact" if self._is_exact(data, d) else chosen
         self.solver_, self.n_iter_, self.condition_ = chosen, 1, None
+        self.__dict__.pop("residuals_", None)  # of a fit before
         if self.alpha == "auto":
             return self._automatic(data, d)
         self.alpha_ = float(self.alpha)

@@ -25,12 +25,31 @@ def _plain(value: Any) -> Any:
     return value
 
 
+CURVES = ("residuals_", "validation_errors_")
+"""What a solver records of its way, kept for reports; the last values where there are very many."""
+
+MOST_VALUES = 10_000
+
+
+def curves_of(model: Any) -> dict[str, Any]:
+    """Return the curves that a fit left, as arrays for a file."""
+    found = {name: np.asarray(getattr(model, name, ()), dtype=np.float64).ravel() for name in CURVES}
+    return {f"curve_{name}": values[-MOST_VALUES:] for name, values in found.items() if values.size}
+
+
+def restore_curves(model: Any, arrays: dict[str, Any]) -> None:
+    """Give a loaded model the curves that were stored with it."""
+    for name in CURVES:
+        if f"curve_{name}" in arrays:
+            setattr(model, name, arrays[f"curve_{name}"])
+
+
 def learner_to_parts(
     model: Any, arrays: dict[str, Any], content: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a learner's arrays and description with those of its dictionary, and its parameters that are data."""
     inner, described = model.dictionary_.to_parts()
-    arrays = {**arrays, **{DICTIONARY + name: array for name, array in inner.items()}}
+    arrays = {**arrays, **curves_of(model), **{DICTIONARY + name: array for name, array in inner.items()}}
     params = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
     plain = {name: value for name, value in params.items() if value is None or isinstance(value, STORED)}
     names = getattr(model, "feature_names_in_", None)
@@ -59,5 +78,6 @@ def learner_from_parts(
         model.n_features_in_ = int(content["n_features"])
     if content["feature_names"] is not None:
         model.feature_names_in_ = np.array([str(name) for name in content["feature_names"]], dtype=object)
+    restore_curves(model, arrays)
     own = {name: array for name, array in arrays.items() if not name.startswith(DICTIONARY)}
     return model, own, content

@@ -11,6 +11,7 @@ from squeak.core import engine
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal
 from squeak.core.leverage import WeightedFactor
+from squeak.core.record import Record
 from squeak.core.rows import label_of, n_rows, take
 from squeak.core.seeds import draw_seed
 from squeak.core.sources import Preprocessing, gather
@@ -115,6 +116,7 @@ class BatchSampler(ScoreSampler):
             eps=plan.eps,
             calibrated=choice.calibrated,
             preprocessing=preprocessing,
+            record=Record.of(self),
         )
 
     @property

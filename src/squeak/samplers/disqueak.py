@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
 
 from squeak.core.dictionary import Dictionary
+from squeak.core.record import Record
 from squeak.core.rows import check_rows, label_of, width_of
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, Schedule, ScoreSampler, own_kernel
@@ -154,10 +156,11 @@ class Disqueak(TreeShaped, ScoreSampler):
         run = TreeRun(tree, parts, DictionaryWork(leaf, plan), keep, retries, self.verbose)
         root, nodes = run.result()
         found = numbered_through(root, run.rows_of_leaves(), label, preprocessing)
+        record = Record.of(self, merges=tree.merges, nodes=nodes)
         if start is not None:
             seed = node_seed(keep.seed, tree.root + 1)
             found = merge(start, found, random_state=seed, max_atoms=plan.max_atoms)
-        self._dictionary, self.nodes_, self.tree_ = found, nodes, tree
+        self._dictionary, self.nodes_, self.tree_ = replace(found, record=record), nodes, tree
         return self
 
     def _checked(self, X: Any) -> Any:

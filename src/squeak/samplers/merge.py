@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import check_ridge
+from squeak.core.record import Record
 from squeak.core.rows import check_same_kind, join, take, width_of
 from squeak.core.seeds import MERGE, RandomState, draw_seed, generator_at
 from squeak.samplers.base import check_max_atoms
@@ -52,7 +54,9 @@ def merge(
     >>> d.n_seen, len(d.sources)
     (3000, 3)
     """
-    return merge_and_measure(dictionaries, random_state, max_atoms, ridge)[0]
+    merged, dimension = merge_and_measure(dictionaries, random_state, max_atoms, ridge)
+    given = {"random_state": random_state, "max_atoms": max_atoms, "ridge": ridge}
+    return replace(merged, record=Record.of_merge(dictionaries, merged, dimension, given))
 
 
 def merge_and_measure(

@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import WeightedFactor
+from squeak.core.record import Record
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, label_of, n_rows, take, width_of
 from squeak.core.screening import decide, screen
 from squeak.core.seeds import coins, draw_seed
@@ -384,4 +385,5 @@ class StreamSampler(ScoreSampler):
             sources=((label, state.n_seen),),
             eps=state.plan.eps,
             preprocessing=state.preprocessing,
+            record=Record.of(self, self.history_),
         )

@@ -42,4 +42,5 @@ def numbered_through(d: Dictionary, rows: list[int], label: str, preprocessing: 
         sources=((label, d.n_seen),),
         source_numbers=np.zeros(len(d), dtype=np.int64),
         preprocessing=preprocessing,
+        record=None,
     )

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import resolve
+from squeak.core.record import Record
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, label_of, n_rows, take, width_of
 from squeak.core.seeds import RandomState, coins, draw_seed
 from squeak.core.sources import Preprocessing, RowSource
@@ -172,4 +173,5 @@ class Uniform(Sampler):
             n_seen=n,
             sources=((label_of(kept.head) if self.source is None else str(self.source), n),),
             preprocessing=kept.preprocessing,
+            record=Record.of(self),
         )

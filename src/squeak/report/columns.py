@@ -1,0 +1,160 @@
+"""The data's columns: what the kernel sees of each, and where the atoms stand in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import block, diagonal
+from squeak.core.rows import take
+from squeak.core.types import Array, IntArray
+from squeak.report.atoms import atom_columns
+from squeak.report.charts import histogram, legend, named_bars
+from squeak.report.given import MOST_NAMED, Given
+from squeak.report.plot import some
+from squeak.report.shell import Panel
+from squeak.report.tags import Safe, join, number, percent
+
+MOST_COLUMNS = 24
+"""Columns with a picture of their own: those that matter most."""
+
+PROBE = 400
+"""Atoms whose columns are exchanged to see what that changes."""
+
+
+def column_panels(d: Dictionary, given: Given | None, names: list[str] | None, model: Any) -> list[Panel]:
+    """Return the influence of every column, and a picture for each of the strongest."""
+    if isinstance(d.atoms, list) or d.atoms.shape[1] > MOST_NAMED:
+        return []
+    groups = _groups(d, names)
+    influence = _influence(d, model, groups)
+    titles, values = list(groups), np.array([influence[name] for name in groups])
+    of_model = model is not None
+    what = "predictions move" if of_model else "the kernel falls"
+    tips = [f"{name}: {number(value, 3)}" for name, value in zip(titles, values, strict=True)]
+    words = (
+        f"How far {what} when a row takes this column's value from another row, all else equal"
+        + (
+            ": root mean square, over the predictions' own spread. "
+            if of_model
+            else ": mean of 1 − k(x, x′)/√(k k′). "
+        )
+        + f"Measured on {min(len(d), PROBE):,} atoms, by their weights. 0: the column does not matter."
+    )
+    panels = [Panel("Influence of the columns", named_bars(titles, values, tips, "influence of columns"), words)]
+    atoms = atom_columns(d, np.arange(len(d)), names)
+    data = None if given is None else _given_columns(d, given, names)
+    strongest = sorted(titles, key=lambda name: -influence[name])[:MOST_COLUMNS]
+    shown = [name for name in titles if name in strongest and name in atoms]
+    return panels + [_column(d, name, atoms[name], None if data is None else data[name]) for name in shown]
+
+
+def _groups(d: Dictionary, names: list[str] | None) -> dict[str, IntArray]:
+    """Return the features that each of the user's columns became."""
+    if d.preprocessing is None:
+        width = d.atoms.shape[1]
+        titles = names if names is not None and len(names) == width else [str(c) for c in range(width)]
+        return {name: np.array([place]) for place, name in enumerate(titles)}
+    found, at = {}, 0
+    for column in d.preprocessing.columns:
+        found[column.name] = np.arange(at, at + len(column.features))
+        at += len(column.features)
+    return found
+
+
+def _influence(d: Dictionary, model: Any, groups: dict[str, IntArray]) -> dict[str, float]:
+    """Return, for every column, what changes when its values are exchanged between atoms of random pairs."""
+    places = some(len(d), PROBE)
+    rows = take(d.atoms, places)
+    rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+    weights = d.weights[places] / d.weights[places].sum()
+    other = np.random.default_rng(0).permutation(len(rows))
+    change = _change_of_kernel if model is None else _change_of_model
+    found = {}
+    for name, features in groups.items():
+        moved = rows.copy()
+        moved[:, features] = rows[np.ix_(other, features)]
+        found[name] = change(d, model, rows, moved, weights)
+    return found
+
+
+def _change_of_kernel(d: Dictionary, model: Any, rows: Array, moved: Array, weights: Array) -> float:
+    change = 0.0
+    for part in range(0, len(rows), 100):  # a block's diagonal: small blocks waste little
+        here = slice(part, part + 100)
+        values = np.diagonal(block(d.kernel, rows[here], moved[here]))
+        sizes = np.sqrt(diagonal(d.kernel, rows[here]) * diagonal(d.kernel, moved[here]))
+        same = np.divide(values, sizes, out=np.ones(len(values)), where=sizes > 0)
+        change += float(weights[here] @ (1.0 - same))
+    return max(change, 0.0)
+
+
+def _change_of_model(d: Dictionary, model: Any, rows: Array, moved: Array, weights: Array) -> float:
+    before, after = (np.asarray(model(part), dtype=np.float64).reshape(len(rows), -1) for part in (rows, moved))
+    spread = float(np.sqrt(weights @ ((before - weights @ before) ** 2).sum(axis=1)))
+    moved_by = float(np.sqrt(weights @ ((after - before) ** 2).sum(axis=1)))
+    return moved_by / spread if spread > 0 else 0.0
+
+
+def _given_columns(d: Dictionary, given: Given, names: list[str] | None) -> dict[str, list[Any]]:
+    rows = given.sample(20_000).X
+    if d.preprocessing is not None:
+        return d.preprocessing.decode(rows)
+    dense = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+    return {name: list(dense[:, features[0]]) for name, features in _groups(d, names).items()}
+
+
+def _column(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) -> Panel:
+    numeric = all(isinstance(value, int | float | np.number) for value in atoms[:50])
+    body, words = (_numbers if numeric else _values)(d, name, atoms, data)
+    return Panel(name, body, words)
+
+
+def _numbers(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) -> tuple[Safe, str]:
+    values = np.asarray(atoms, dtype=np.float64)
+    other = None if data is None else np.asarray(data, dtype=np.float64)
+    keys = None if data is None else legend(["atoms by weight", "rows given"])
+    chart = histogram(
+        values,
+        "",
+        f"values of {name}",
+        weights=d.weights,
+        of="rows" if other is None else "the atoms' weight",
+        other=other,
+        height=160.0,
+        count=24,
+    )
+    words = f"Atoms from {number(values.min())} to {number(values.max())}"
+    words += "." if other is None else f", rows from {number(other.min())} to {number(other.max())}."
+    return join(chart, keys), words
+
+
+def _values(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) -> tuple[Safe, str]:
+    held: Counter[str] = Counter()
+    for value, weight in zip(atoms, d.weights, strict=True):
+        held[str(value)] += weight
+    seen = Counter(str(value) for value in data or ())
+    titles = list(dict.fromkeys([*held, *seen]))
+    total, rows = sum(held.values()), max(sum(seen.values()), 1)
+    parts = np.array([held[title] / total for title in titles])
+    other = np.array([seen[title] / rows for title in titles]) if data is not None else None
+    order = np.argsort(-parts, kind="stable")
+    tips = [
+        f"{title}: {percent(part)} of the atoms' weight"
+        + ("" if other is None else f", {percent(other[place])} of rows")
+        for place, (title, part) in enumerate(zip(titles, parts, strict=True))
+    ]
+    bars = named_bars(
+        [titles[place] for place in order],
+        parts[order],
+        [tips[place] for place in order],
+        f"values of {name}",
+        other=None if other is None else other[order],
+        top=12,
+    )
+    keys = None if data is None else legend(["atoms by weight", "rows given"])
+    return join(bars, keys), f"{len(held):,} values among the atoms."

@@ -1,0 +1,155 @@
+"""Rows that the reader gives with an object: read once, as the kernel takes them, within a bound."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.dictionary import Dictionary
+from squeak.core.rows import check_rows, join, n_rows, take, width_of
+from squeak.core.sources import Preprocessing, RowSource
+from squeak.core.types import Rows
+from squeak.report.plot import some
+
+MOST_BYTES = 2**30
+"""Rows are read up to this size; of longer data the report looks at the beginning, and says so."""
+
+
+MOST_NAMED = 300
+"""Columns without names are numbered up to so many."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows as the kernel takes them, their targets, and whether these are all the rows there were."""
+
+    X: Rows
+    y: Any
+    whole: bool
+    skipped: int
+    names: tuple[str, ...] = ()
+    """The columns' names, where the rows came with them."""
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return n_rows(self.X)
+
+    def sample(self, most: int) -> Given:
+        """Return at most so many of the rows, evenly spread."""
+        places = some(self.n, most)
+        return replace(self, X=take(self.X, places), y=None if self.y is None else self.y[places])
+
+
+def preprocessing_of(obj: Any) -> Preprocessing | None:
+    """Return what turns the user's columns into an object's rows."""
+    if isinstance(obj, Dictionary):
+        return obj.preprocessing
+    if hasattr(obj, "preprocessing_"):
+        found: Preprocessing | None = obj.preprocessing_
+        return found
+    d = dictionary_of(obj)
+    return None if d is None else d.preprocessing
+
+
+def dictionary_of(obj: Any) -> Dictionary | None:
+    """Return the dictionary that an object is, or holds."""
+    found = obj if isinstance(obj, Dictionary) else getattr(obj, "dictionary_", None)
+    return found if isinstance(found, Dictionary) else None
+
+
+def kernel_of(obj: Any) -> Any:
+    """Return an object's kernel with every width a number, where it has one."""
+    d = dictionary_of(obj)
+    return d.kernel if d is not None else getattr(obj, "kernel_", None)
+
+
+def read_given(obj: Any, X: Any, y: Any) -> Given | None:
+    """Return the rows that go with an object; a row source is read block by block."""
+    if X is None:
+        if y is not None:
+            raise ValueError("targets come with rows: give X too")
+        return None
+    kernel, encoding, d = kernel_of(obj), preprocessing_of(obj), dictionary_of(obj)
+    if kernel is None:
+        raise ValueError(f"a {type(obj).__name__} takes no rows: make its report without data")
+    width = getattr(obj, "n_features_in_", None) if d is None else width_of(d.atoms)
+    if isinstance(X, RowSource):
+        if y is not None:
+            raise ValueError("a row source carries its targets: squeak.rows(..., target=...), and no y")
+        return _read_source(X, kernel, encoding, width)
+    rows = check_rows(X if encoding is None else encoding.encode(X), kernel, width=width)
+    targets = None if y is None else np.asarray(y)
+    if targets is not None and len(targets) != n_rows(rows):
+        raise ValueError(f"there are {n_rows(rows):,} rows, and {len(targets):,} targets")
+    return Given(rows, targets, True, 0)
+
+
+def _read_source(source: RowSource, kernel: Any, encoding: Preprocessing | None, width: int | None) -> Given:
+    if encoding is not None and source.preprocessing != encoding:
+        raise ValueError(
+            "these rows were preprocessed in another way than the object's: make them with "
+            "squeak.rows(..., preprocessing=obj.preprocessing)"
+        )
+    parts, targets, size, whole = [], [], 0, True
+    for block in source.blocks():
+        if size > MOST_BYTES:
+            whole = False
+            break
+        rows = check_rows(block.X, kernel, width=width)
+        parts.append(rows)
+        targets.append(block.y)
+        size += _bytes(rows)
+    if not parts:
+        raise ValueError("there are no rows in the data")
+    X = parts[0] if len(parts) == 1 else _joined(parts)
+    y = None if targets[0] is None else np.concatenate([np.asarray(target) for target in targets])
+    return Given(X, y, whole, source.skipped_, tuple(map(str, source.feature_names)))
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    found = parts[0]
+    for part in parts[1:]:
+        found = join(found, part)
+    return found
+
+
+def _bytes(rows: Rows) -> int:
+    return int(rows.data.nbytes if sp.issparse(rows) else getattr(rows, "nbytes", 64 * len(rows)))
+
+
+def without_preprocessing(obj: Any) -> Any:
+    """Return a copy that takes rows as the kernel does: for rows that are encoded already."""
+    if isinstance(obj, Dictionary):
+        return replace(obj, preprocessing=None)
+    bare = copy.copy(obj)
+    bare.__dict__.pop("feature_names_in_", None)
+    if "dictionary_" in bare.__dict__:
+        bare.dictionary_ = replace(bare.dictionary_, preprocessing=None)
+    elif "preprocessing_" in bare.__dict__:
+        bare.preprocessing_ = None
+    elif hasattr(bare, "_stream"):
+        bare._stream = copy.copy(bare._stream)
+        bare._stream.preprocessing = None
+    return bare
+
+
+def column_names(obj: Any, given: Given | None = None) -> list[str] | None:
+    """Return the user's names of an object's columns, where they are known."""
+    encoding = preprocessing_of(obj)
+    if encoding is not None:
+        return [f"column {name}" if encoding.width is not None else name for name in encoding.column_names]
+    names = getattr(obj, "feature_names_in_", None)
+    if names is not None:
+        return [str(name) for name in names]
+    d = dictionary_of(obj)
+    width = None if d is None or isinstance(d.atoms, list) else width_of(d.atoms)
+    if given is not None and given.names and width == len(given.names):
+        return list(given.names)
+    return [f"column {place}" for place in range(width)] if width is not None and width <= MOST_NAMED else None

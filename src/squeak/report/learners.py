@@ -1,0 +1,258 @@
+"""The pages of learners: predictions against the truth, the solver's way, components, clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from squeak.core.rows import take
+from squeak.core.types import Array
+from squeak.report.charts import cloud, curves, histogram, named_bars
+from squeak.report.given import Given, without_preprocessing
+from squeak.report.plot import MOST_POINTS, Plot, some
+from squeak.report.scales import Scale
+from squeak.report.shell import Panel, Tab
+from squeak.report.tags import Safe, join, number, percent, table, tag
+
+MOST_CLASSES = 20
+MOST_PREDICTED = 50_000
+"""Rows predicted for the report, evenly spread over those given."""
+
+
+def scores_function(model: Any) -> Callable[[Any], Array] | None:
+    """Return the function from encoded rows to a model's numbers: decisions of a classifier, else predictions."""
+    bare = without_preprocessing(model)
+    if not hasattr(model, "predict") or hasattr(model, "cluster_weights_"):
+        return bare.transform if hasattr(model, "transform") and hasattr(model, "dual_coef_") else None
+    if hasattr(model, "classes_"):
+        return bare.decision_function if hasattr(bare, "decision_function") else None
+    found: Callable[[Any], Array] = bare.predict
+    return found
+
+
+def learner_tab(model: Any, given: Given | None) -> Tab:
+    """Return what there is to say of any learner."""
+    tab = Tab("Model")
+    if hasattr(model, "predict") and not hasattr(model, "cluster_weights_"):
+        for panel in _prediction_panels(model, given):
+            tab.add(panel)
+    for found in (*_curve_panels(model), *_component_panels(model), _cluster_panel(model), *_view_panels(model)):
+        tab.add(found)
+    tab.add(_coefficients_panel(model))
+    return tab
+
+
+def _prediction_panels(model: Any, given: Given | None) -> list[Panel]:
+    if given is None:
+        words = "Give rows and their targets to see predictions against the truth: --data DATA --target COLUMN."
+        return [Panel("Predictions", tag("p", "No rows were given."), words)]
+    given = given.sample(MOST_PREDICTED)
+    guess = np.asarray(without_preprocessing(model).predict(given.X))
+    if given.y is None:
+        if hasattr(model, "classes_"):
+            return [_class_counts(guess)]
+        words = f"{len(guess):,} rows; without targets there is nothing to compare them with."
+        return [Panel("Predictions", histogram(_first(guess), "prediction", "predictions", of="rows"), words)]
+    if hasattr(model, "classes_"):
+        return _classes(np.asarray(model.classes_), guess, given.y)
+    return _regression(_first(guess), _first(np.asarray(given.y, dtype=np.float64)))
+
+
+def _first(values: Array) -> Array:
+    return np.asarray(values if values.ndim == 1 else values[:, 0], dtype=np.float64)
+
+
+def _regression(guess: Array, truth: Array) -> list[Panel]:
+    error = guess - truth
+    spread = float(np.mean((truth - truth.mean()) ** 2))
+    rmse, mean_error = float(np.sqrt(np.mean(error**2))), float(np.mean(np.abs(error)))
+    explained = 1.0 - rmse**2 / spread if spread > 0 else float("nan")
+    which = some(len(guess))
+    tips = [f"predicted {number(guess[p])}, true {number(truth[p])}" for p in which]
+    chart = cloud(
+        guess[which], truth[which], tips, "predicted", "true", "true values against predicted ones", diagonal=True
+    )
+    facts = table(
+        [],
+        [
+            ["root mean squared error", rmse],
+            ["the same, of the mean alone", float(np.sqrt(spread))],
+            ["mean absolute error", mean_error],
+            ["R²", explained],
+            ["rows", len(guess)],
+        ],
+    )
+    shown = f" {len(which):,} of {len(guess):,} rows are drawn." if len(which) < len(guess) else ""
+    low, high = np.quantile(error, [0.005, 0.995])
+    words = (
+        f"Half of the errors lie between {number(np.quantile(error, 0.25), 3)} and "
+        f"{number(np.quantile(error, 0.75), 3)}; the outermost hundredth is left out of the picture."
+    )
+    inside = error[(error >= low) & (error <= high)]
+    return [
+        Panel("True against predicted", chart, f"On the dashed line predictions are right.{shown}"),
+        Panel(
+            "Binned",
+            _binned(guess, truth),
+            "Rows in order of their prediction, in 20 equal groups: the median "
+            "true value, and the middle half of them.",
+        ),
+        Panel("Errors", histogram(inside, "predicted − true", "errors", of="rows", marks=[(0.0, "")]), words),
+        Panel("Scores", facts, "On the rows given. If the model was fitted on them too, they flatter it."),
+    ]
+
+
+def _binned(guess: Array, truth: Array, count: int = 20) -> Safe:
+    groups = [group for group in np.array_split(np.argsort(guess, kind="stable"), count) if len(group)]
+    middle = np.array([guess[group].mean() for group in groups])
+    low, half, high = (np.array([np.quantile(truth[g], q) for g in groups]) for q in (0.25, 0.5, 0.75))
+    plot = Plot(
+        Scale(middle, pad=0.03),
+        Scale([*low, *high, middle[0], middle[-1]], pad=0.05),
+        "predicted",
+        "true",
+        "median and middle half of true values against predictions",
+    )
+    plot.diagonal()
+    plot.band(middle, low, high)
+    tips = [
+        f"predicted about {number(m)}: median {number(h)}, half of them from {number(a)} to {number(b)}"
+        for m, a, h, b in zip(middle, low, half, high, strict=True)
+    ]
+    plot.line(middle, half, "c1", tips)
+    return plot.svg()
+
+
+def _class_counts(guess: Array) -> Panel:
+    names, counts = np.unique(guess.astype(str), return_counts=True)
+    tips = [f"{name}: {count:,} rows" for name, count in zip(names, counts, strict=True)]
+    return Panel("Predicted classes", named_bars(names.tolist(), counts, tips, "rows of each predicted class"))
+
+
+def _classes(classes: Array, guess: Array, truth: Array) -> list[Panel]:
+    names, real, said = [str(name) for name in classes], truth.astype(str), guess.astype(str)
+    right = float(np.mean(real == said))
+    commonest = max(float(np.mean(real == name)) for name in names)
+    facts = table(
+        [], [["accuracy", percent(right)], ["the commonest class alone", percent(commonest)], ["rows", len(real)]]
+    )
+    shown = names[:MOST_CLASSES]
+    lines = []
+    for name in shown:
+        of_class = real == name
+        parts = [float(np.mean(said[of_class] == other)) if of_class.any() else 0.0 for other in shown]
+        cells = [
+            tag(
+                "td",
+                percent(part),
+                class_="heat",
+                style=f"--part:{60 * part:.0f}%",
+                data_tip=f"{name} taken for {other}: {percent(part)}",
+            )
+            for part, other in zip(parts, shown, strict=True)
+        ]
+        lines.append(
+            tag("tr", tag("th", name, scope="row"), cells, tag("td", f"{int(of_class.sum()):,}", class_="n"))
+        )
+    head = tag("tr", tag("th", "true ↓  predicted →"), [tag("th", name) for name in shown], tag("th", "rows"))
+    grid = tag("div", tag("table", tag("thead", head), tag("tbody", lines)), class_="scroll", tabindex="0")
+    words = "A row is a true class; its cells say what was predicted for it."
+    words += f" The first {MOST_CLASSES} of {len(names):,} classes." if len(names) > MOST_CLASSES else ""
+    return [
+        Panel("Scores", facts, "On the rows given. If the model was fitted on them too, they flatter it."),
+        Panel("Taken for", grid, words, wide=len(shown) > 4),
+    ]
+
+
+def _curve_panels(model: Any) -> list[Panel]:
+    panels = []
+    for name, title, words in (
+        (
+            "residuals_",
+            "Convergence",
+            "The relative residual after each pass over the rows, of the slowest output.",
+        ),
+        ("validation_errors_", "Validation", "The error on rows held out, after each pass; the best one was kept."),
+    ):
+        values = np.asarray(getattr(model, name, ()), dtype=np.float64).ravel()
+        values = values[np.isfinite(values)]
+        if len(values) > 1:
+            axis = "residual" if name == "residuals_" else "error"
+            chart = curves([(axis, np.arange(1, len(values) + 1), values)], "passes", axis, title, log_y=True)
+            panels.append(Panel(title, chart, words))
+    return panels
+
+
+def _component_panels(model: Any) -> list[Panel]:
+    ratio = getattr(model, "explained_variance_ratio_", None)
+    if ratio is None:
+        return []
+    k = len(ratio)
+    chart = curves(
+        [("each", np.arange(1, k + 1), ratio), ("all up to it", np.arange(1, k + 1), np.cumsum(ratio))],
+        "component",
+        "part of the variance",
+        "explained variance of components",
+    )
+    panels = [Panel("Explained variance", chart, f"{k} components explain {percent(float(np.sum(ratio)))}.")]
+    d = model.dictionary_
+    which = some(len(d), MOST_POINTS)
+    scores = without_preprocessing(model).transform(take(d.atoms, which))
+    if scores.shape[1] > 1:
+        sizes = 1.5 + 3.5 * np.sqrt(d.weights[which] / d.weights.max())
+        tips = [
+            f"row {d.indices[atom]}: ({number(s[0], 3)}, {number(s[1], 3)})"
+            for atom, s in zip(which, scores, strict=True)
+        ]
+        picture = cloud(
+            scores[:, 0], scores[:, 1], tips, "component 1", "component 2", "atoms on two components", radius=sizes
+        )
+        panels.append(Panel("Atoms on two components", picture, "A dot's area follows the atom's weight."))
+    return panels
+
+
+def _cluster_panel(model: Any) -> Panel | None:
+    sizes = getattr(model, "cluster_weights_", None)
+    if sizes is None:
+        return None
+    names = [f"cluster {place}" for place in range(len(sizes))]
+    tips = [f"{name}: {number(size)} rows" for name, size in zip(names, sizes, strict=True)]
+    words = f"Rows in each cluster. Inertia {number(model.inertia_)} after {number(model.n_iter_)} passes."
+    return Panel("Clusters", named_bars(names, sizes, tips, "rows of each cluster"), words)
+
+
+def _view_panels(model: Any) -> list[Panel]:
+    found = getattr(model, "correlations_", None)
+    if found is None:
+        return []
+    names = [f"pair {place + 1}" for place in range(len(found))]
+    tips = [f"{name}: {number(value)}" for name, value in zip(names, found, strict=True)]
+    words = "Correlation of each pair of functions on the rows of the fit; new rows correlate less."
+    return [Panel("Correlations", named_bars(names, np.abs(found), tips, "correlations"), words)]
+
+
+def coefficients_of(model: Any) -> Array | None:
+    """Return one number for each atom: the size of its coefficients, over all outputs."""
+    d, coef = getattr(model, "dictionary_", None), getattr(model, "dual_coef_", None)
+    if d is None or coef is None or len(coef) != len(d):
+        return None
+    return np.asarray(np.sqrt((np.asarray(coef).reshape(len(d), -1) ** 2).sum(axis=1)))
+
+
+def _coefficients_panel(model: Any) -> Panel | None:
+    sizes = coefficients_of(model)
+    if sizes is None:
+        sizes = getattr(model, "coef_", None)
+        sizes = None if sizes is None else np.abs(np.ravel(sizes))
+        of = "features"
+    else:
+        of = "atoms"
+    if sizes is None or not (sizes > 0).any():
+        return None
+    chart = histogram(sizes[sizes > 0], "size of the coefficient", f"coefficients of {of}", log=True, of=of)
+    heavy = np.sort(sizes)[::-1] ** 2
+    half = int(np.searchsorted(np.cumsum(heavy), 0.5 * heavy.sum())) + 1
+    words = f"{half:,} of {len(sizes):,} {of} hold half of the squared coefficients."
+    return Panel("Coefficients", join(chart), words)

@@ -213,7 +213,7 @@ def careless(self, drawn, X, values):
     if len(drawn.rows) == 0:
         factor, log_accept = self._accept(X, values, drawn.counts, np.zeros(0))
     else:
-        factor, log_accept = self._accept(X, values, drawn.counts, self._prepared.surrogate.scores(X, 1.0))
+        factor, log_accept = self._accept(X, values, drawn.counts, self.prepared.surrogate.scores(X, 1.0))
     if math.log(1.0 - drawn.rng.random()) > log_accept:
         return None
     return drawn.rows[sample_from_factor(factor, drawn.rng.random(len(drawn.rows)))]

@@ -92,7 +92,7 @@ def sample(
     )
     process = DPP(
         kernel_of(kernel, length_scale),
-        expected_size=k if size is None else size,
+        expected_size=size if k is None else k - 0.5,  # k itself is out of reach where the rank is k
         random_state=seed,
         verbose=0 if quiet else 1,
     ).fit(origin)
@@ -130,11 +130,14 @@ def _write(out: Path, origin: Any, found: list[Any]) -> None:
     needed = np.unique(np.concatenate(found))
     table = originals(origin, needed)
     table = table.take(pa.array(np.searchsorted(needed, np.concatenate(found))))
-    taken = set(table.column_names)
     extra = {"row": np.concatenate(found), "sample": np.repeat(np.arange(len(found)), [len(s) for s in found])}
-    for name, values in extra.items():
-        if name == "row" or len(found) > 1:
-            table = table.append_column(name if name not in taken else f"squeak_{name}", pa.array(values))
+    if len(found) == 1:
+        del extra["sample"]
+    for wanted, values in extra.items():
+        name = wanted
+        while name in table.column_names:
+            name = f"squeak_{name}"
+        table = table.append_column(name, pa.array(values))
     with replacing(out) as stream:
         if out.suffix == ".csv":
             from pyarrow import csv

@@ -155,7 +155,10 @@ class ExactDPP(BaseEstimator):
     def log_probability(self, subset: Any) -> float:
         """Return log P(S) = log det(L_S) − log det(I + L) of a set of row numbers; −inf where it cannot occur."""
         self._needs_fit()
-        rows = np.unique(np.asarray(subset, dtype=np.int64))
+        given = np.asarray(subset)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise TypeError(f"a subset is a flat list of row numbers; this is {subset!r}")
+        rows = np.unique(given.astype(np.int64))
         if rows.size and not 0 <= rows[0] <= rows[-1] < len(self.eigenvalues_):
             raise ValueError(f"row numbers lie between 0 and {len(self.eigenvalues_) - 1:,}")
         part = self._vectors[rows]

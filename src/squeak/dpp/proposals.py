@@ -92,7 +92,7 @@ class Proposer:
     """
 
     def __init__(self, prepared: Prepared, scale: float, draws: float | None = None) -> None:
-        self._prepared, self.scale = prepared, scale
+        self.prepared, self.scale = prepared, scale
         surrogate = prepared.surrogate
         total, n = surrogate.total(scale), len(prepared.bounds)
         self.draws = best_draws(total, n) if draws is None else draws
@@ -113,7 +113,7 @@ class Proposer:
 
     def draw(self, rng: np.random.Generator) -> Drawn:
         """Return Poisson(r·e^(1/r)·b_i) draws of every row, b the bounds; only those drawn are named."""
-        heights = self._prepared.heights
+        heights = self.prepared.heights
         places = rng.random(rng.poisson(self.rate)) * heights[-1]
         numbers = np.minimum(np.searchsorted(heights, places, side="right"), len(heights) - 1)
         rows, counts = np.unique(numbers, return_counts=True)
@@ -130,7 +130,7 @@ class Proposer:
         values : array, optional
             Their kernel matrix, where it is known.
         """
-        prepared, rng = self._prepared, drawn.rng
+        prepared, rng = self.prepared, drawn.rng
         rows, counts = drawn.rows, drawn.counts
         bounds = prepared.bounds[rows]
         scores = bounds if self._known or not len(rows) else prepared.surrogate.scores(X, self.scale)
@@ -149,7 +149,7 @@ class Proposer:
         """Return the factor of I + L̃ and log a."""
         if len(counts) == 0:
             return np.zeros((0, 0)), self._constant
-        kernel = self._prepared.surrogate.features.kernel
+        kernel = self.prepared.surrogate.features.kernel
         K = gram(kernel, X) if values is None else values
         root = np.sqrt(self.scale / self.draws * counts / scores)
         M = root[:, None] * K * root
@@ -174,7 +174,7 @@ def outcomes(
     Each has a generator of its own, so it does not matter how many are drawn ahead: from memory one at a time, from
     a source as many as one pass should serve.
     """
-    kernel: Any = proposer._prepared.surrogate.features.kernel
+    kernel: Any = proposer.prepared.surrogate.features.kernel
     while rows.in_memory:
         drawn = proposer.draw(generator_at(seed, SAMPLE, call, first))
         yield proposer.decide(drawn, rows.fetch(drawn.rows), rows.values(kernel, drawn.rows))

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from squeak import samplers
 from squeak.core.dictionary import Dictionary, restored_kernel, stored_kernel
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import rows_from_arrays, rows_to_arrays
 from squeak.core.sources import Preprocessing, reopen
+from squeak.core.storage import NotStoredError
 from squeak.core.types import Array
 from squeak.dpp.preparing import Prepared
 from squeak.dpp.proposals import Proposer
 from squeak.dpp.store import MemoryRows, SourceRows
 from squeak.dpp.surrogate import Surrogate
+from squeak.samplers.base import Sampler
 
 if TYPE_CHECKING:
     from squeak.dpp.vfx import DPP
@@ -53,6 +56,7 @@ def parts_of(dpp: DPP) -> tuple[dict[str, Any], dict[str, Any]]:
         "exact": prepared.exact,
         "scale": dpp.scale_,
         "expected_size": None if dpp.expected_size is None else float(dpp.expected_size),
+        "sampler": None if dpp.sampler is None else _sampler_to_data(dpp.sampler),
         "weighted": bool(dpp.weighted),
         "max_rejections": int(dpp.max_rejections),
         "n": rows.n,
@@ -96,6 +100,7 @@ def dpp_from(cls: type[DPP], arrays: dict[str, Any], content: dict[str, Any], ke
         rows = SourceRows(reopen(content["recipe"], encoding), kernel, n)
     found = cls(
         kernel,
+        None if content["sampler"] is None else _sampler_from_data(content["sampler"]),
         expected_size=content["expected_size"],
         weighted=bool(weighted),
         max_rejections=int(content["max_rejections"]),
@@ -111,3 +116,29 @@ def _finite(array: Any, name: str) -> Array:
     if array.dtype != np.float64 or not np.isfinite(array).all():
         raise ValueError(f"its {name} are not finite numbers")
     return np.asarray(array)
+
+
+def _sampler_to_data(sampler: Sampler) -> dict[str, Any]:
+    """Return a sampler's class and parameters as JSON data, but for the kernel: it is the DPP's."""
+    params = {name: _plain(value) for name, value in sampler.get_params(deep=False).items() if name != "kernel"}
+    odd = [name for name, value in params.items() if not isinstance(value, str | bool | int | float | None)]
+    name = type(sampler).__name__
+    if odd or getattr(samplers, name, None) is not type(sampler):
+        why = f"its {odd[0]} is no plain value" if odd else "it is code"
+        raise NotStoredError(f"the sampler {sampler!r} is not stored: {why}, and larger samples may need it again")
+    return {"name": name, "params": params}
+
+
+def _sampler_from_data(data: dict[str, Any]) -> Sampler:
+    """Return the sampler that :func:`_sampler_to_data` described; only squeak's own are known."""
+    known = {
+        name: cls for name, cls in vars(samplers).items() if isinstance(cls, type) and issubclass(cls, Sampler)
+    }
+    if data["name"] not in known:
+        raise ValueError(f"it has an unknown sampler, {data['name']!r}")
+    made: Sampler = known[data["name"]](**data["params"])
+    return made
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

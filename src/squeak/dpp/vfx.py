@@ -242,7 +242,7 @@ class DPP(BaseEstimator):
                     if outcome is None:
                         rejected += 1
                         if rejected >= self.max_rejections:
-                            raise self._gave_up(proposer)
+                            raise self._gave_up(proposer, k)
                         continue
                     self._accepted, rejected = self._accepted + 1, 0
                     if k is None or len(outcome) == k:
@@ -283,14 +283,15 @@ class DPP(BaseEstimator):
 
         return tqdm(total=count, desc="DPP", unit=" samples", disable=not self.verbose)
 
-    def _gave_up(self, proposer: Proposer) -> RejectionLimitError:
+    def _gave_up(self, proposer: Proposer, k: int | None) -> RejectionLimitError:
         cure = ", leave out weighted=True" if self.weighted else ""
-        atoms, size = len(self.dictionary_), self._prepared[0].surrogate.size(proposer.scale)
+        rank = "" if k is None else " (the kernel's matrix may have too small a rank for k)"
+        size = proposer.prepared.surrogate.size(proposer.scale) if k is None else k
         return RejectionLimitError(
-            f"{self.max_rejections:,} proposals in a row were refused: a dictionary of {atoms:,} atoms is too poor "
-            f"for samples of about {size:.0f} rows. Give a sampler with more atoms, as "
-            f"sampler=Squeak(oversampling={4 * OVERSAMPLING:g}){cure}, "
-            "ask for smaller samples, or raise max_rejections"
+            f"{self.max_rejections:,} proposals in a row were refused: a dictionary of "
+            f"{len(proposer.prepared.dictionary):,} atoms is too poor for samples of about {size:.0f} rows. Give a "
+            f"sampler with more atoms, as sampler=Squeak(oversampling={4 * OVERSAMPLING:g}){cure}, ask for smaller "
+            f"samples{rank}, or raise max_rejections"
         )
 
     def _missed(self, k: int, size: int) -> RejectionLimitError:

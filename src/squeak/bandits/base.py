@@ -67,6 +67,8 @@ class Bandit:
         rows = copy_rows(check_rows(arms, kernel))
         self.kernel_ = resolve(kernel, rows)
         self.noise_ = check_positive(noise, "noise")
+        if not np.isfinite(self.noise_ * self.noise_):
+            raise ValueError(f"noise is too large for float64, its square is infinite: {noise!r}")
         check_ridge_beside(self.noise_**2, self.kernel_, rows)
         self.norm = check_positive(norm, "norm")
         self.delta = check_delta(delta)
@@ -206,11 +208,7 @@ class Bandit:
             One for each.
         """
         arms = check_indices(indices, self.n_arms)
-        values = check_rewards(rewards, arms)
-        with np.errstate(over="ignore"):
-            squares = float(((values - self.prior_mean_) ** 2).sum())
-        if not np.isfinite(squares):
-            raise ValueError(f"the rewards are too large for float64: up to {np.abs(values).max():.3g}; scale them")
+        values = check_rewards(rewards, arms, self.prior_mean_)
         distinct, inverse, times = np.unique(arms, return_inverse=True, return_counts=True)
         totals = np.bincount(inverse, weights=values - self.prior_mean_).astype(np.float64)
         before = self.n_told_
@@ -219,10 +217,8 @@ class Bandit:
         self._square_sum += float((values**2).sum())
         self._pulls += arms.tolist()
         self._rewards += values.tolist()
-        for arm in arms.tolist():
-            if arm in self._pending:
-                self._pending.remove(arm)
-        if any(before < step <= self.n_told_ for step in self.refit):
+        self._drop(arms.tolist())
+        if any(before < step <= self.n_told_ for step in self.refit) and np.count_nonzero(self.counts_) > 1:
             self.fit_hyperparameters()
             return
         with engine.single_blas():
@@ -241,7 +237,8 @@ class Bandit:
     def run(self: B, f: Callable[[int], float], n_steps: int) -> B:
         """Ask, call ``f(arm number)`` and tell, until ``n_steps`` more rewards are told.
 
-        If ``f`` raises, or the user interrupts, what was told stays and the pull is forgotten.
+        If ``f`` raises or gives no finite number, or the user interrupts, the rewards before it are told and the
+        other pulls forgotten.
         """
         end = self.n_told_ + check_count(n_steps, "n_steps")
         with PullBar(self, n_steps) as bar:
@@ -250,20 +247,29 @@ class Bandit:
                 rewards: list[float] = []
                 try:
                     for arm in arms:
-                        rewards.append(f(arm))  # noqa: PERF401  (what came before an interrupt is told)
+                        rewards.append(self._reward(arm, f(arm)))  # noqa: PERF401  (what came before an error is told)
                 finally:
-                    self.forget(arms[len(rewards) :]) if len(rewards) < len(arms) else None
+                    self._drop(arms[len(rewards) :])
                     if rewards:
                         self._tell_or_forget(arms[: len(rewards)], rewards)
                 bar.advance(len(arms))
         return self
 
+    def _reward(self, arm: int, value: Any) -> float:
+        return float(check_rewards(value, np.array([arm]), self.prior_mean_)[0])
+
     def _tell_or_forget(self, arms: list[int], rewards: list[float]) -> None:
         try:
             self.tell(arms, rewards)
         except (TypeError, ValueError):
-            self.forget([arm for arm in arms if arm in self._pending])
+            self._drop(arms)
             raise
+
+    def _drop(self, arms: list[int]) -> None:
+        """Give up pending pulls; arms that are not pending are passed over."""
+        for arm in arms:
+            if arm in self._pending:
+                self._pending.remove(arm)
 
     def posterior(self, X: Any = None) -> tuple[Array, Array]:
         """Return mean and standard deviation of f at every arm, or at the rows given.

@@ -198,8 +198,8 @@ class GPBUCB(ExactBandit):
 
 
 def improvement(mean: Array, std: Array, incumbent: float) -> Array:
-    """Return the expected improvement s·(z·Φ(z) + φ(z)), z = (mean − incumbent)/s."""
-    std = np.maximum(std, 1e-300)
+    """Return the expected improvement s·(z·Φ(z) + φ(z)), z = (mean − incumbent)/s; where z > 40 it is the gap."""
+    std, gap = np.maximum(std, 1e-300), mean - incumbent
     with np.errstate(over="ignore"):
-        z = (mean - incumbent) / std
-        return np.asarray(std * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)))
+        z = np.clip(gap / std, -40.0, 40.0)  # beyond them nothing is left of one of the two terms
+    return np.where(gap > 40.0 * std, gap, std * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)))

@@ -45,6 +45,29 @@ class BoxDictionary:
         self.solver = whitener.T @ whitener
         self.weights = self.solver @ target
 
+    def to_arrays(self) -> dict[str, Any]:
+        """Return the posterior as arrays."""
+        return {
+            "atoms": self.atoms,
+            "factor": self._factor.inverse,
+            "solver": self.solver,
+            "weights": self.weights,
+        }
+
+    @classmethod
+    def from_arrays(cls, kernel: Any, ridge: float, arrays: dict[str, Any]) -> BoxDictionary:
+        """Return the posterior that :meth:`to_arrays` gave; anything that does not fit raises."""
+        made = cls.__new__(cls)
+        made.kernel, made.ridge = kernel, ridge
+        made.atoms, made.solver, made.weights = (np.array(arrays[name]) for name in ("atoms", "solver", "weights"))
+        m = len(made.atoms)
+        if made.solver.shape != (m, m) or arrays["factor"].shape != (m, m) or made.weights.shape != (m,):
+            raise ValueError("the model's arrays do not fit")
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("the model's arrays are not finite")
+        made._factor = GrowingCholesky(np.array(arrays["factor"]))
+        return made
+
     def _features(self, X: Array) -> Array:
         return self._factor.project(block(self.kernel, X, self.atoms))
 
@@ -82,6 +105,15 @@ class BoxModel:
         self.noise, self.centre, self.scale = 1.0, 0.0, 1.0
         self._sum = 0.0
         self._recent: list[Array] = []  # told since the last dictionary, which may not see them
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the model was made with, by the names of the constructor."""
+        return {
+            "crossover": self._crossover,
+            "max_atoms": self._max_atoms,
+            "oversampling": self._oversampling,
+            "batch_factor": self._factor,
+        }
 
     def refit(self, X: Array, y: Array, kernel: Any, noise: float, centre: float, scale: float, rng: Any) -> None:
         """Take new hyper-parameters and all points."""

@@ -54,8 +54,8 @@ def check_indices(indices: Any, n_arms: int) -> IntArray:
     return array.astype(np.int64)
 
 
-def check_rewards(rewards: Any, indices: IntArray) -> Array:
-    """Return one finite reward for each arm named, or raise."""
+def check_rewards(rewards: Any, indices: IntArray, centre: float) -> Array:
+    """Return one finite reward for each arm named, or raise; its squared distance from the centre is finite too."""
     array = np.atleast_1d(np.asarray(rewards))
     if array.dtype.kind not in "fiub":
         raise TypeError(f"rewards must be numbers; these are {rewards!r}")
@@ -69,4 +69,8 @@ def check_rewards(rewards: Any, indices: IntArray) -> Array:
             f"the reward of arm {indices[place]} is {array[place]}: tell finite rewards only; "
             "for an experiment that failed, call forget(arm)"
         )
+    with np.errstate(over="ignore"):
+        squares = float(((array - centre) ** 2).sum())
+    if not np.isfinite(squares):
+        raise ValueError(f"the rewards are too large for float64: up to {np.abs(array).max():.3g}; scale them")
     return array

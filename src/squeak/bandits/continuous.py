@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import qmc
 
 from squeak.bandits.baselines import improvement
 from squeak.bandits.box_model import BoxModel
+from squeak.bandits.box_state import box_from_parts, parts_of_box, settings_of_box
 from squeak.bandits.checks import check_count, check_positive
 from squeak.bandits.evidence import fit_hyperparameters
 from squeak.bandits.space import Space
-from squeak.core import engine
+from squeak.core import engine, storage
 from squeak.core.kernels import RBF, Matern
 from squeak.core.seeds import PROBE, SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
@@ -30,6 +34,7 @@ ROUNDS = 8
 """Rounds of refinement, each half as wide as the one before."""
 
 
+@storage.register
 class BoxUCB:
     """Choose the next point of a box by a Gaussian process; ask and tell, values are maximised.
 
@@ -72,6 +77,8 @@ class BoxUCB:
     True
     """
 
+    kind: ClassVar[str] = "box_ucb"
+
     def __init__(
         self,
         bounds: Any,
@@ -99,16 +106,20 @@ class BoxUCB:
             check_positive(oversampling, "oversampling"),
             float(batch_factor),
         )
-        self._seed = draw_seed(random_state)
-        scramble = generator_at(self._seed, PROBE)
-        self._sobol = qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL)
+        self._reseed(draw_seed(random_state))
         self._rows: Array = np.empty((64, self.space.width))
         self._values: Array = np.empty(64)
+        self._points: list[Any] = []
         self.n_told_ = 0
         self._asked = 0
         self._pending: list[Array] = []
         self._fitted_at = 0
         self._median, self._spread, self._incumbent = 0.0, 1.0, 0.0
+
+    def _reseed(self, seed: int) -> None:
+        self._seed = seed
+        scramble = generator_at(seed, PROBE)
+        self._sobol = qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL)
 
     def ask(self) -> Any:
         """Return the next point: an array where every side is real, else a list of values."""
@@ -118,8 +129,9 @@ class BoxUCB:
                 row = self.space.snap(self._sobol[(self._asked - 1) % SOBOL][None, :])[0]
             else:
                 row = self._next(generator_at(self._seed, SAMPLE, self._asked))
-        self._pending.append(row)
-        return self.space.decode(row)
+        point = self.space.decode(row)
+        self._pending.append(self.space.encode(point))  # to the bit what tell will see
+        return point
 
     def tell(self, point: Any, value: float) -> None:
         """Tell the value at a point: asked for or not, in any order.
@@ -131,7 +143,7 @@ class BoxUCB:
             Larger is better.
         """
         row = self.space.encode(point)
-        if isinstance(value, bool | str) or not np.isfinite(float(value)):
+        if isinstance(value, bool | str | None) or not np.isfinite(float(value)):
             raise ValueError(f"the value at {point!r} is {value!r}: tell finite numbers only")
         if not abs(float(value)) < 1e150:
             raise ValueError(f"the value {value!r} is too large for float64: scale it")
@@ -140,6 +152,7 @@ class BoxUCB:
             self._values = np.concatenate([self._values, np.empty_like(self._values)])
         self._forget(row)
         self._rows[self.n_told_], self._values[self.n_told_] = row, float(value)
+        self._points.append(np.array(point, dtype=np.float64) if self.space.is_real else list(point))
         self.n_told_ += 1
         with engine.single_blas():
             self._learn()
@@ -212,7 +225,7 @@ class BoxUCB:
         n, width = self.n_told_, self.space.width
         X = self._rows[:n]
         pending = np.array(self._pending).reshape(-1, width)
-        order = np.argsort(-self._values[:n], kind="stable")[: max(4, 1)]
+        order = np.argsort(-self._values[:n], kind="stable")[:4]
         self._incumbent = float(self._model.predict(X[order])[0].max())
         shifted = (self._sobol + rng.random(width)) % 1.0
         scales = np.array([0.2, 0.05, 0.0125, 0.003])[rng.integers(0, 4, LOCAL)]
@@ -241,7 +254,27 @@ class BoxUCB:
         if self.n_told_ == 0:
             raise ValueError("no value has been told yet")
         i = int(np.argmax(self._values[: self.n_told_]))
-        return self.space.decode(self._rows[i]), float(self._values[i])
+        return copy(self._points[i]), float(self._values[i])
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the box's arrays and the rest as JSON data, for a file."""
+        return parts_of_box(self)
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> BoxUCB:
+        """Return the box that :meth:`to_parts` took apart, as it stood; kernels that are code are never stored."""
+        made: BoxUCB = box_from_parts(cls, arrays, content)
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BoxUCB:
+        """Read a box back."""
+        loaded: BoxUCB = storage.load(path, kind=cls.kind)
+        return loaded
 
 
 @dataclass(frozen=True)
@@ -261,6 +294,7 @@ def minimize(
     *,
     points: Any = None,
     values: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     verbose: int = 0,
     callback: Callable[[Any, float], bool | None] | None = None,
     **params: Any,
@@ -277,6 +311,9 @@ def minimize(
         How often f is called.
     points, values : sequences, optional
         Points whose values are known from before.
+    checkpoint : path, optional
+        A ``.sqk`` file that is replaced after each call of f. If it is there, the run goes on from it and ends in
+        the same bits as one that never stopped; ``n_steps`` counts the calls before as well.
     verbose : int
         1: a progress bar.
     callback : callable, optional
@@ -295,25 +332,44 @@ def minimize(
     >>> found.fun < 1e-2
     True
     """
-    box = BoxUCB(bounds, **params)
     check_count(n_steps, "n_steps")
-    seen: list[Any] = []
-    for point, value in zip(
-        points if points is not None else [], values if values is not None else [], strict=True
-    ):
+    known = _known(points, values)
+    box = BoxUCB(bounds, **params)
+    if checkpoint is not None and Path(checkpoint).exists():
+        box = _resumed(checkpoint, box, seeded=params.get("random_state") is not None)
+    for point, value in known[box.n_told_ :]:
         box.tell(point, -value)
-        seen.append(point)
+    left = n_steps + len(known) - box.n_told_
     from tqdm.auto import tqdm
 
-    with tqdm(total=n_steps, desc="minimize", unit=" calls", disable=not verbose) as bar:
-        for _ in range(n_steps):
+    with tqdm(
+        total=n_steps, initial=max(n_steps - left, 0), desc="minimize", unit=" calls", disable=not verbose
+    ) as bar:
+        for _ in range(left):
             x = box.ask()
-            value = float(f(x))
+            value = float(f(copy(x)))
             box.tell(x, -value)
-            seen.append(x)
+            if checkpoint is not None:
+                box.save(checkpoint)
             bar.update()
             if callback is not None and callback(x, value):
                 break
     found = -box._values[: box.n_told_]
     best = int(np.argmin(found))
-    return MinimizeResult(seen[best], float(found[best]), seen, found)
+    return MinimizeResult(box._points[best], float(found[best]), box._points, found)
+
+
+def _known(points: Any, values: Any) -> list[tuple[Any, float]]:
+    """Return pairs of points and values known from before."""
+    points, values = [[] if given is None else list(given) for given in (points, values)]
+    if len(points) != len(values):
+        raise ValueError(f"give as many values as points: there are {len(points)} points and {len(values)} values")
+    return list(zip(points, values, strict=True))
+
+
+def _resumed(path: str | os.PathLike[str], fresh: BoxUCB, *, seeded: bool) -> BoxUCB:
+    """Return the box in a file, which must have been made as the fresh one was."""
+    box = BoxUCB.load(path)
+    if settings_of_box(box) != settings_of_box(fresh) or (seeded and box._seed != fresh._seed):
+        raise ValueError(f"{path} belongs to a run with other bounds or parameters")
+    return box

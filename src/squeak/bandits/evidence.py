@@ -44,10 +44,13 @@ def refit_steps(refit: str | Iterable[int] | None) -> tuple[int, ...]:
     """Return the numbers of rewards after which hyper-parameters are fitted again; "doubling" is 32, 64, 128, …."""
     if refit is None:
         return ()
+    words = f"refit must be None, 'doubling' or numbers of rewards; it is {refit!r}"
     if isinstance(refit, str):
         if refit != "doubling":
-            raise ValueError(f"refit must be None, 'doubling' or numbers of rewards; it is {refit!r}")
+            raise ValueError(words)
         return tuple(32 * 2**i for i in range(20))
+    if not isinstance(refit, Iterable):
+        raise TypeError(words)
     return tuple(check_count(step, "refit") for step in refit)
 
 

@@ -69,9 +69,15 @@ class Integer(Real):
     """
 
     def __post_init__(self) -> None:
+        _check_ends(self.low, self.high, self.log)
         if self.low != int(self.low) or self.high != int(self.high):
             raise ValueError(f"the ends of a whole number must be whole; they are {self.low} and {self.high}")
-        _check_ends(self.low, self.high, self.log)
+
+    def encode(self, value: Any) -> list[float]:
+        """Return the number's place in the unit interval."""
+        if np.isfinite(float(value)) and float(value) != int(value):
+            raise ValueError(f"{value!r} is no whole number")
+        return super().encode(value)
 
     def decode(self, place: Any) -> Any:
         """Return the whole number nearest to a place."""
@@ -182,12 +188,14 @@ def _side(side: Any, number: int) -> Any:
     if isinstance(side, Real | Categorical):
         return side
     try:
-        if isinstance(side, tuple | np.ndarray) and len(side) == 2:
-            return Real(float(side[0]), float(side[1]))
-        if isinstance(side, list) and len(side) == 2 and all(isinstance(v, int | float) for v in side):
+        if isinstance(side, tuple | list | np.ndarray) and len(side) == 2 and all(_is_number(v) for v in side):
             return Real(float(side[0]), float(side[1]))
         if isinstance(side, list | tuple):
             return Categorical(list(side))
     except ValueError as error:
         raise ValueError(f"side {number}: {error}") from None
     raise TypeError(f"side {number} must be a pair (low, high) or a list of values; it is {side!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

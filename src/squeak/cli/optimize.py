@@ -40,7 +40,10 @@ def optimize(
     ] = None,
     command: Annotated[
         str | None,
-        typer.Option(help="Run for each row chosen, its number and columns as arguments; prints the reward."),
+        typer.Option(
+            help="Run for each row chosen, its number and its columns (as they stand in DATA) as arguments; "
+            "prints the reward."
+        ),
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="How many rewards to ask for.")] = 100,
     minimize: Annotated[bool, typer.Option("--minimize", help="Smaller rewards are better.")] = False,
@@ -100,7 +103,7 @@ def optimize(
         refit = None if fixed else "doubling"
         bandit = AutoUCB(arms, kernel_of(kernel, length_scale), noise=noise, refit=refit, random_state=seed)
     bandit.verbose = 0 if quiet else 1
-    judge = _Judge(arms, None if rewards is None else np.asarray(rewards, dtype=np.float64), command, sign)
+    judge = _Replay(rewards, sign) if command is None else _Command(command, _words(source, len(arms)), sign)
     try:
         bandit.run(judge, steps)
     finally:
@@ -117,18 +120,25 @@ def optimize(
     )
 
 
-class _Judge:
-    """The reward of a row: from its column, or printed by the user's command."""
+class _Replay:
+    """The reward of a row, from its column."""
 
-    def __init__(self, arms: Any, rewards: Any, command: str | None, sign: float) -> None:
-        self._arms, self._rewards, self._sign = arms, rewards, sign
-        self._command = None if command is None else shlex.split(command)
+    def __init__(self, rewards: Any, sign: float) -> None:
+        self._rewards, self._sign = np.asarray(rewards, dtype=np.float64), sign
 
     def __call__(self, row: int) -> float:
-        if self._command is None:
-            return self._sign * float(self._rewards[row])
-        values = [repr(float(value)) for value in np.ravel(self._arms[row])]
-        done = subprocess.run([*self._command, str(row), *values], capture_output=True, text=True, check=False)
+        return self._sign * float(self._rewards[row])
+
+
+class _Command:
+    """The reward of a row, printed by the user's command."""
+
+    def __init__(self, command: str, words: list[list[str]], sign: float) -> None:
+        self._command, self._words, self._sign = shlex.split(command), words, sign
+
+    def __call__(self, row: int) -> float:
+        call = [*self._command, str(row), *self._words[row]]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
         last = (done.stdout.strip().splitlines() or [""])[-1]
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
@@ -139,6 +149,15 @@ class _Judge:
             raise ValueError(
                 f"the command printed {last!r} for row {row}; its last line must be the reward"
             ) from None
+
+
+def _words(source: Any, n: int) -> list[list[str]]:
+    """Return the columns that rows are compared by as they stand in the data, as text; "" where one is empty."""
+    from squeak.core.sources.originals import originals
+
+    table = originals(source, np.arange(n)).select([str(name) for name in source._names])
+    columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in table.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _write(out: Path, bandit: Any, sign: float) -> None:

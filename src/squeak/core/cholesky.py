@@ -21,6 +21,8 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 def inverse_factor(A: Array) -> Array:
     """Return L⁻¹ for A = L Lᵀ, lower triangular with zeros above the diagonal."""
+    if len(A) == 0:  # LAPACK would complain on the standard streams
+        return np.zeros((0, 0))
     lower, info = _potrf(np.asfortranarray(A), lower=1, clean=1)
     if info != 0:
         raise NotPositiveDefiniteError(f"leading minor {info} is not positive")
@@ -41,6 +43,8 @@ def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Ar
     factor, pivots, rank, _ = _pstrf(np.asfortranarray(A), lower=1, tol=smallest)
     if tolerance is None and rank < len(A):
         raise NotPositiveDefiniteError(f"only {rank} of {len(A)} pivots are positive")
+    if rank == 0:
+        return np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
     inverse, _ = _trtri(np.tril(factor[:rank, :rank]), lower=1, overwrite_c=1)
     return np.ascontiguousarray(inverse), pivots[:rank].astype(np.int64) - 1
 

@@ -1,6 +1,7 @@
 """``squeak report`` as a user meets it, and what every command line has: version, module, completion."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -74,12 +75,13 @@ def test_what_cannot_be_reported_gets_one_line_and_no_page(case, folder, tmp_pat
         (tmp_path / name).write_bytes((folder / name).read_bytes())
     (tmp_path / "cut.sqk").write_bytes((folder / "d.sqk").read_bytes()[:-500])
     flights("x").drop(columns="to").to_csv(tmp_path / "less.csv", index=False)
-    kernel = PairwiseKernel(lambda a, b: float(np.exp(-abs(a - b))))
-    squeak.Squeak(kernel, ridge=1.0, random_state=0).fit([1.0, 2.0, 3.0]).dictionary_.save(tmp_path / "code.sqk")
+    kernel = PairwiseKernel(lambda a, b: float(np.exp(-abs(a[0] - b[0]))))
+    squeak.Squeak(kernel, ridge=1.0, random_state=0).fit(np.eye(3)).dictionary_.save(tmp_path / "code.sqk")
     before = sorted(entry.name for entry in tmp_path.iterdir())
     file, options, message = REFUSED[case]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["squeak", "report", file, *options, "--quiet"])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as left:
         main()
     assert left.value.code in (1, 2)
@@ -99,6 +101,7 @@ def test_shells_can_be_taught_to_complete(shell, monkeypatch, capsys):
     from squeak.cli import main
 
     monkeypatch.setattr(sys, "argv", ["squeak", "--show-completion", shell])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     with pytest.raises(SystemExit) as left:
         main()

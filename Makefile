@@ -53,9 +53,6 @@ docs: $(DOCS_STAMP) ## the site, with every example run and every link checked: 
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -n -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
-dist: $(STAMP)      ## wheel and sdist, in dist/
-	$(BIN)/python -m build
-
 figures: $(STAMP)   ## draw the pictures of README and docs/ anew
 	$(BIN)/python docs/figures/draw.py
 

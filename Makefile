@@ -53,11 +53,19 @@ docs: $(DOCS_STAMP) ## the site, with every example run and every link checked: 
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -n -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
-dist: $(STAMP)      ## wheel and sdist, in dist/
-	$(BIN)/python -m build
-
 figures: $(STAMP)   ## draw the pictures of README and docs/ anew
 	$(BIN)/python docs/figures/draw.py
+
+dist: $(STAMP)      ## wheel and sdist, each tried in a new environment without a compiler
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	for file in dist/*.whl dist/*.tar.gz; do \
+		rm -rf dist/.try && $(PYTHON) -m venv dist/.try \
+		&& CC=false CXX=false dist/.try/bin/python -m pip install --quiet --disable-pip-version-check $$file \
+		&& dist/.try/bin/squeak --version \
+		&& (cd dist && .try/bin/python -c "import numpy as np, squeak; X = np.random.default_rng(0).random((300, 2)); \
+		m = squeak.KernelRidge(max_atoms=30, random_state=0).fit(X, X[:, 0]); squeak.report.write(m, 'try.html', X); print(m.score(X, X[:, 0]))") \
+		|| exit 1; done; rm -rf dist/.try dist/try.html
 
 reproduce: $(STAMP) ## what the papers report, measured again; see reproduce/README.md
 	$(BIN)/python -m reproduce

@@ -71,7 +71,7 @@ def main() -> None:
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="squeak", standalone_mode=False)  # however it was started: completion is by name
     except KeyboardInterrupt:
         stop("interrupted", 130)
     except typer.Exit as leave:

@@ -49,7 +49,7 @@ def histogram(
     for place, size in enumerate(shown):
         amount = f"{number(round(size))} {of}" if beside is None else f"{percent(size)} of {of}"
         data = "" if beside is None else f", {percent(beside[place])} of the rows"
-        tips.append(f"{number(edges[place], 3)} to {number(edges[place + 1], 3)}: {amount}{data}")
+        tips.append(f"{number(edges[place])} to {number(edges[place + 1])}: {amount}{data}")
     plot.bars(edges, shown, "c1", tips)
     if beside is not None:
         plot.line(np.repeat(edges, 2)[1:-1], np.repeat(beside, 2), "c2")

@@ -88,9 +88,7 @@ def dictionary_tabs(look: Look, name: str, history: Any = None, title: str = "Di
         tab.add(_weights_panel(look))
     tab.add(_sources_panel(d))
     if d.calibrated or look.given is not None:
-        tab.panels.insert(
-            1 if tab.panels else 0, accuracy_panel(d, look.given, look.penalty, name, look.dimension or 0.0)
-        )
+        tab.panels.insert(0, accuracy_panel(d, look.given, look.penalty, name, look.dimension or 0.0))
     tree = Tab("Merge tree", tree_panels(d.record))
     return [tab, tree]
 

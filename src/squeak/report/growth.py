@@ -23,7 +23,7 @@ def growth_panel(d: Dictionary, dimension: float | None, history: Any = None) ->
     if len(points) == 0:
         return None
     now = [d.n_seen, len(d), np.nan if dimension is None else dimension, d.ridge]
-    points = np.vstack([points[points[:, 0] < d.n_seen], now])
+    points = np.vstack([points[(points[:, 0] < d.n_seen) & (points[:, 1] > 0)], now])
     rows = points[:, 0]
     known = np.isfinite(points[:, 2])
     lines = [("atoms", rows, points[:, 1])]

@@ -11,6 +11,9 @@ import numpy as np
 from squeak.core.types import Array
 
 PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+MOST_WHOLE = 40
+"""Whole numbers that get a bin each."""
+
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -93,6 +96,9 @@ def short(value: float) -> str:
 
 
 def bins(values: Array, count: int, log: bool) -> Array:
-    """Return the edges of so many bins over the values, equal in width or in ratio."""
+    """Return the edges of bins over the values, equal in width or in ratio; a bin each for few whole numbers."""
+    low, high = float(values.min()), float(values.max())
+    if not log and 1 <= high - low <= MOST_WHOLE and bool((values == np.round(values)).all()):
+        return np.arange(low - 0.5, high + 1.0)
     scale = Scale(values.tolist(), log=log)
     return np.geomspace(scale.low, scale.high, count + 1) if log else np.linspace(scale.low, scale.high, count + 1)

@@ -129,8 +129,8 @@ def _page(obj: Any, family: str, X: Any, y: Any, name: str, bar: _Bar) -> Page:
         tabs.append(settings_tab(obj, name))
     title = {"dictionary": "Dictionary", "preprocessing": "Columns"}.get(family, type(obj).__name__)
     if given is not None:
-        skipped = f", {given.skipped:,} skipped" if given.skipped else ""
-        facts.append(("Rows given", f"{given.n:,}{'' if given.whole else ' (the first)'}{skipped}"))
+        facts.append(("Rows given" if given.whole else "Rows given, the first", f"{given.n:,}"))
+        facts += [("Rows skipped", f"{given.skipped:,}")] if given.skipped else []
     kernel = kernel_of(obj)
     return Page(title, name if kernel is None else f"{name} · {kernel}", facts, tabs)
 

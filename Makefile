@@ -10,7 +10,7 @@ DOCS_STAMP := $(VENV)/.docs
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("squeak needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]' -c constraints/newest.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo,river]' -c constraints/newest.txt
 	@touch $@
 
 .browser:           # the tests of the report look at it in Chromium; where it cannot be had they are skipped
@@ -39,7 +39,7 @@ test-lowest:        ## the same tests on the oldest versions we promise
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -m "not slow" -n 2
 
 $(VENV)/.bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo,bench]' -c constraints/newest.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo,river,bench]' -c constraints/newest.txt
 	@touch $@
 
 bench: $(VENV)/.bench ## against the peers, which it installs; ratios in one run, tables and pictures; see benchmarks/README.md

@@ -1,5 +1,7 @@
 """The Optuna sampler: every kind of parameter, both directions, conditional spaces, parallel trials."""
 
+import pickle
+
 import pytest
 
 optuna = pytest.importorskip("optuna")
@@ -78,3 +80,43 @@ def test_bad_parameters_and_many_objectives_are_refused():
     study = optuna.create_study(directions=["minimize", "minimize"], sampler=SqueakSampler(random_state=0))
     with pytest.raises(ValueError, match="one objective"):
         study.optimize(lambda trial: (trial.suggest_float("x", 0, 1), 1.0), n_trials=3)
+
+
+def test_threads_of_one_study_lose_no_trial():
+    """Four trials at once: what each of them asks and is told must not be mixed up."""
+    sampler = SqueakSampler(random_state=0, n_initial=4)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=24, n_jobs=4)
+    study.ask({"x": optuna.distributions.FloatDistribution(0, 1)})
+    assert sampler._told == set(range(24))
+    assert sampler._box.n_told_ == 24
+    assert study.best_value < 1e-2
+
+
+def test_a_sampler_can_be_copied_to_another_process():
+    study = optuna.create_study(sampler=SqueakSampler(random_state=0, n_initial=4))
+    study.optimize(mixed, n_trials=8)
+    again = pickle.loads(pickle.dumps(study.sampler))
+    assert again._told == study.sampler._told
+    study.sampler = again
+    study.optimize(mixed, n_trials=2)
+
+
+def test_equal_categories_of_different_kinds_are_told_apart():
+    study = optuna.create_study(sampler=SqueakSampler(random_state=0, n_initial=4))
+    study.optimize(
+        lambda trial: (trial.suggest_categorical("c", [1, True, "x"]) != "x") + trial.suggest_float("y", 0, 1),
+        n_trials=16,
+    )
+    assert study.best_params["c"] == "x"
+
+
+def test_objectives_without_a_number_or_beyond_float64_do_no_harm():
+    def f(trial):
+        x = trial.suggest_float("x", 1e9, 1e9 + 1)
+        trial.suggest_categorical("only", ["one"])
+        return {1: float("nan"), 2: 1e200}.get(trial.number % 5, x - 1e9)
+
+    study = optuna.create_study(sampler=SqueakSampler(random_state=0, n_initial=4))
+    study.optimize(f, n_trials=20)
+    assert study.best_value < 0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,13 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         self._box: BoxUCB | None = None
         self._sides: dict[str, BaseDistribution] = {}
         self._told: set[int] = set()
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return the parameters that every finished trial had, but those with a single value."""
@@ -65,6 +73,12 @@ class SqueakSampler(optuna.samplers.BaseSampler):
             return {}
         if len(study.directions) > 1:
             raise ValueError("SqueakSampler is for one objective; this study has several")
+        with self._lock:  # trials of one study may run in several threads
+            return self._suggested(study, trial, search_space)
+
+    def _suggested(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
         if self._box is None or search_space != self._sides:
             seed = np.random.SeedSequence(self._seed, spawn_key=(len(search_space),))
             sides = [_side(side) for side in search_space.values()]
@@ -76,7 +90,7 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         for other in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.RUNNING)):
             if other.number == trial.number or not all(name in other.params for name in names):
                 continue
-            point = [other.params[name] for name in names]
+            point = [_place(search_space[name], other.params[name]) for name in names]
             if other.state == TrialState.RUNNING:
                 if _inside(search_space, other):
                     box._pending.append(box.space.encode(point))
@@ -87,8 +101,7 @@ class SqueakSampler(optuna.samplers.BaseSampler):
                     box.tell(point, sign * value)
         if box.n_told_ < box.n_initial:
             return {}
-        values = box.space.decode(np.asarray(box.space.encode(box.ask())))
-        return {name: _value(side, v) for (name, side), v in zip(search_space.items(), values, strict=True)}
+        return {name: _value(side, v) for (name, side), v in zip(search_space.items(), box.ask(), strict=True)}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -98,8 +111,9 @@ class SqueakSampler(optuna.samplers.BaseSampler):
 
     def reseed_rng(self) -> None:
         """Take fresh randomness, as Optuna asks of each worker process."""
-        self._seed, self._box = draw_seed(None), None
-        self._random.reseed_rng()
+        with self._lock:
+            self._seed, self._box = draw_seed(None), None
+            self._random.reseed_rng()
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -108,9 +122,9 @@ class SqueakSampler(optuna.samplers.BaseSampler):
 
 
 def _side(side: BaseDistribution) -> Any:
-    """Return one of our sides for one of Optuna's."""
+    """Return one of our sides for one of Optuna's; of categories the numbers, for 1 and True may both be there."""
     if isinstance(side, CategoricalDistribution):
-        return Categorical(list(side.choices))
+        return Categorical(range(len(side.choices)))
     if isinstance(side, IntDistribution):
         return Integer(side.low, side.high, side.log) if side.step == 1 else Real(side.low, side.high, side.log)
     if isinstance(side, FloatDistribution):
@@ -127,7 +141,12 @@ def _value(side: BaseDistribution, value: Any) -> Any:
         if side.step is not None:
             value = side.low + round((value - side.low) / side.step) * side.step
         return float(min(max(value, side.low), side.high))
-    return value
+    return side.to_external_repr(value)
+
+
+def _place(side: BaseDistribution, value: Any) -> Any:
+    """Return a trial's value as the sides of the box have it."""
+    return int(side.to_internal_repr(value)) if isinstance(side, CategoricalDistribution) else value
 
 
 def _inside(space: dict[str, BaseDistribution], trial: FrozenTrial) -> bool:

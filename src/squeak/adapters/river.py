@@ -1,0 +1,177 @@
+"""The online learners as models of river; needs the extra ``river``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from river import base
+from scipy.special import expit
+from sklearn.base import clone
+
+from squeak.core.types import Array
+from squeak.online import ConKonsClassifier, ConKonsRegressor
+
+
+class _Columns:
+    """The columns that features have in rows of a fixed width; features that a row lacks are 0.
+
+    Kernels see a column of zeros as no column at all, so a feature that comes up late takes a spare one, as if it
+    had been there, and 0, from the beginning.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._places: dict[Any, int] = {}
+
+    def places(self, x: dict[Any, Any]) -> dict[Any, int]:
+        """Return the column of every feature known or in ``x``; changes nothing."""
+        new = sorted((name for name in x if name not in self._places), key=repr)  # the order in x must not matter
+        if len(self._places) + len(new) > self._width:
+            raise ValueError(
+                f"feature {new[-1]!r} is one too many: there are columns for {self._width} features; raise spare"
+            )
+        return self._places | {name: len(self._places) + i for i, name in enumerate(new)}
+
+    def row(self, x: dict[Any, Any]) -> Array:
+        """Return the features as a row."""
+        places, row = self.places(x), np.zeros(self._width)
+        for name, value in x.items():
+            try:
+                row[places[name]] = value
+            except (TypeError, ValueError):
+                raise TypeError(f"feature {name!r} is {value!r}, no number: encode it first") from None
+        return row
+
+    def keep(self, x: dict[Any, Any]) -> None:
+        """Let the features of ``x`` have their columns from now on."""
+        self._places = self.places(x)
+
+
+class _Learner:
+    """What both faces share: a fresh copy of the learner, made when the first row is learned."""
+
+    learner: Any
+    spare: int
+    seed: int | None
+
+    def _set(self, learner: Any, default: type, spare: int, seed: int | None) -> None:
+        if isinstance(spare, bool) or not isinstance(spare, int | np.integer) or spare < 0:
+            raise ValueError(f"spare must be a whole number from 0 on; it is {spare!r}")
+        self.learner, self.spare, self.seed = learner, spare, seed
+        self._default = default
+        self._model: Any = None
+        self._columns = _Columns(0)
+
+    def _learn(self, x: dict[Any, Any], y: Any, **classes: Any) -> None:
+        model, columns = self._model, self._columns
+        if model is None:
+            model, columns = self._fresh(), _Columns(len(x) + self.spare)
+        model.learn_one(columns.row(x), y, **classes)
+        columns.keep(x)
+        self._model, self._columns = model, columns
+
+    def _fresh(self) -> Any:
+        made = self._default() if self.learner is None else clone(self.learner)
+        return made if self.seed is None else made.set_params(random_state=self.seed)
+
+
+class RiverRegressor(_Learner, base.Regressor):
+    """One of squeak's online regressors as a regressor of river.
+
+    Features are columns; one that a row lacks is 0, and the order in which a row has them does not matter. Scale
+    them first, as with ``river.preprocessing.StandardScaler``.
+
+    Parameters
+    ----------
+    learner : online regressor, optional
+        ``ConKonsRegressor()`` by default; it is copied, never changed.
+    spare : int
+        How many features may come up after the first row.
+    seed : int, optional
+        The learner's ``random_state``; its own where None.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from squeak.adapters.river import RiverRegressor
+    >>> model = preprocessing.StandardScaler() | RiverRegressor(seed=0)
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE()).get() < 2
+    True
+    """
+
+    def __init__(self, learner: Any = None, spare: int = 16, seed: int | None = None) -> None:
+        self._set(learner, ConKonsRegressor, spare, seed)
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Learn from one row."""
+        self._learn(x, y)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """Return the prediction of one row; 0 before any row was learned."""
+        return 0.0 if self._model is None else float(self._model.predict_one(self._columns.row(x)))
+
+
+class RiverClassifier(_Learner, base.Classifier):
+    """One of squeak's online classifiers as a classifier of river.
+
+    Parameters
+    ----------
+    learner : online classifier, optional
+        ``ConKonsClassifier()`` by default; it is copied, never changed. The logistic loss gives probabilities.
+    classes : tuple
+        All labels that may come.
+    spare, seed
+        As in :class:`RiverRegressor`.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics, preprocessing
+    >>> from squeak.adapters.river import RiverClassifier
+    >>> model = preprocessing.StandardScaler() | RiverClassifier(seed=0)
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()).get() > 0.85
+    True
+    """
+
+    def __init__(
+        self,
+        learner: Any = None,
+        classes: tuple[Any, ...] = (False, True),
+        spare: int = 16,
+        seed: int | None = None,
+    ) -> None:
+        self.classes = classes
+        self._set(learner, ConKonsClassifier, spare, seed)
+
+    @property
+    def _multiclass(self) -> bool:
+        return len(self.classes) > 2
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Learn from one row."""
+        first = {"classes": np.array(self.classes)} if self._model is None else {}
+        self._learn(x, y, **first)
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Return the label of one row; the first class before any row was learned."""
+        if self._model is None:
+            return self.classes[0]
+        return _plain(self._model.predict_one(self._columns.row(x)))
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Return each label's probability, where the learner has the logistic loss.
+
+        Of more than two classes each has a learner against the rest; their probabilities are divided by their sum.
+        """
+        if getattr(self.learner, "loss", None) != "logistic":
+            raise NotImplementedError("only learners with loss='logistic' have probabilities")
+        if self._model is None:
+            return dict.fromkeys(self.classes, 1.0 / len(self.classes))
+        scores = np.ravel(self._model.decision_function(self._columns.row(x)[None, :]))
+        chances = expit(np.array([-scores[0], scores[0]]) if len(scores) == 1 else scores)
+        labels = [_plain(label) for label in self._model.classes_]
+        return dict(zip(labels, (chances / chances.sum()).tolist(), strict=True))
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

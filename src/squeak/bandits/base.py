@@ -155,7 +155,7 @@ class Bandit:
 
     @property
     def beta_(self) -> float:
-        """The width now, in posterior standard deviations: the upper bound is mean + beta_·std."""
+        """The width now, in posterior standard deviations: the upper bound is mean + ``beta_``·std."""
         return self._width() / self.noise_
 
     def _width(self) -> float:
@@ -274,7 +274,7 @@ class Bandit:
     def posterior(self, X: Any = None) -> tuple[Array, Array]:
         """Return mean and standard deviation of f at every arm, or at the rows given.
 
-        In the units of the rewards: f ± beta_·std is the confidence interval.
+        In the units of the rewards: f ± ``beta_``·std is the confidence interval.
         """
         with engine.single_blas():
             if X is None:

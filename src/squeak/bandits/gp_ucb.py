@@ -124,7 +124,7 @@ class GPUCB(ExactBandit):
     delta : float
         The intervals hold for all arms and steps with probability 1 − delta.
     beta : {"logdet", "theory", "theory-sum", "public"}, float or Width
-        The width β; see :mod:`squeak.bandits.widths`. A number is in posterior standard deviations.
+        The width β; the guide on bandits compares them. A number is in posterior standard deviations.
     prior_mean : float
         What is expected of an arm of which nothing is known.
     refit : None, "doubling" or numbers of rewards

@@ -117,12 +117,12 @@ def estimate_accuracy(
     """Bracket ε̂ = ‖P − P̃‖ by one pass over the rows, in memory that does not grow with them.
 
     With z(x) the coordinates of a row in the span of the atoms, the pass sums G = Σ z zᵀ; G̃ = Σ w z zᵀ over the
-    atoms is known. ε̂ is the largest |xᵀ(Σ − Σ̃)x| / xᵀ(Σ + ridge)x over all directions x, Σ = ΦΦᵀ:
+    atoms is known. ε̂ is the largest ``|xᵀ(Σ − Σ̃)x| / xᵀ(Σ + ridge)x`` over all directions x, Σ = ΦΦᵀ:
 
     * ``lower``: the largest over directions in the span of the atoms, exactly. Always ≤ ε̂.
     * ``upper``: the smallest ε for which both inequalities of the definition follow from G, G̃ and
       r ≥ ‖K − K̃‖, the part of the data outside that span. Always ≥ ε̂ for such an r. r is estimated
-      from ``n_probe`` uniformly drawn rows J as the largest eigenvalue of (n/|J|)·(K − K̃)_JJ, whose
+      from ``n_probe`` uniformly drawn rows J as the largest eigenvalue of ``(n/|J|)·(K − K̃)_JJ``, whose
       expectation is at least the true value. With ``n_probe`` ≥ n it is exact.
 
     Parameters

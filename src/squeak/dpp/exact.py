@@ -26,10 +26,10 @@ LARGEST = 10_000
 class ExactDPP(BaseEstimator):
     """Samples from DPP(L), P(S) = det(L_S)/det(I + L), by the eigenvectors of the kernel's matrix L.
 
-    ``fit`` costs O(n³) time and O(n²) memory once; a sample then costs O(n·|S|²). Each eigenvector is chosen by a
-    coin of λ/(1 + λ), or, for samples of exactly k rows, k of them by elementary symmetric polynomials; then rows
-    are drawn one by one from the space that the chosen ones span. For a few thousand rows; :class:`DPP` draws
-    from the same distribution for any number of rows.
+    ``fit`` costs O(n³) time and O(n²) memory once; a sample then costs O(n·k²) for k rows. Each eigenvector is
+    chosen by a coin of λ/(1 + λ), or, for samples of exactly k rows, k of them by elementary symmetric
+    polynomials; then rows are drawn one by one from the space that the chosen ones span. For a few thousand
+    rows; :class:`DPP` draws from the same distribution for any number of rows.
 
     Parameters
     ----------

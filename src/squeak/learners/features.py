@@ -156,7 +156,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
         return self.n_components_
 
     def transform(self, X: Any) -> Array:
-        """Return the features of rows, shape (n, n_components_)."""
+        """Return the features of rows, shape (n, ``n_components_``)."""
         check_is_fitted(self)
         return self._features_of.transform(self._rows_for(X))
 

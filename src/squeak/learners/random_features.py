@@ -140,8 +140,8 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FourierL
 
     Notes
     -----
-    |φ(x)·φ(y) − k(x, y)| = O(M^(−1/2)) whatever the data; Nyström features of a dictionary use the data, and need
-    fewer numbers a row for the same error where the kernel's eigenvalues fall fast.
+    ``|φ(x)·φ(y) − k(x, y)| = O(M^(−1/2))`` whatever the data; Nyström features of a dictionary use the data, and
+    need fewer numbers a row for the same error where the kernel's eigenvalues fall fast.
 
     References
     ----------

@@ -194,7 +194,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     tube : float
         No step where the error is no larger.
     bound : float or None
-        Predictions are clipped to [−bound, bound]; None: the largest |target| so far.
+        Predictions are clipped to [−bound, bound]; None: the largest absolute target so far.
     random_state : ignored
 
     References

@@ -236,7 +236,7 @@ class _Kons(OnlineEstimator):
 class KonsRegressor(_Kons, OnlineRegressor):
     """KONS: the online Newton step in the whole kernel space; O(t²) time and memory at row t.
 
-    Its regret against any w with |f_w(x_t)| ≤ bound is at most ½(alpha‖w‖² + Σ gᵀA⁻¹g), logarithmic in T for
+    Its regret against any w with ``|f_w(x_t)| ≤ bound`` is at most ½(alpha‖w‖² + Σ gᵀA⁻¹g), logarithmic in T for
     curved losses.
 
     Parameters

@@ -40,7 +40,7 @@ class StepRule:
     ----------
     loss : Loss
     bound : float or None
-        Predictions are clipped to [−bound, bound]; None: to the largest |target| seen so far.
+        Predictions are clipped to [−bound, bound]; None: to the largest absolute target seen so far.
     curvature : {"adaptive", "worst"}
         η = step·σ with the curvature of this very step, or with the worst case.
     step : float

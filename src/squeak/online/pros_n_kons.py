@@ -158,7 +158,7 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
     max_atoms : int or None
         The space stops growing at so many coordinates; time and memory are then fixed.
     bound : float or None
-        Targets lie in [−bound, bound] and predictions are clipped to it; None: the largest |target| so far.
+        Targets lie in [−bound, bound] and predictions are clipped to it; None: the largest absolute target so far.
     curvature : {"adaptive", "worst", "auto"}
         The curvature of each step, best for rows in random order; the worst case's, which can be better when the
         target drifts; or both side by side, the better one of late predicting, at twice the cost.

@@ -152,7 +152,7 @@ def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 
 def regret_bound(model: Any, norm: float) -> float | None:
     """Return the most that the theorems allow for the regret so far.
 
-    Against any w with ‖w‖² ≤ norm and |f_w(x)| ≤ bound.
+    Against any w with ‖w‖² ≤ norm and ``|f_w(x)| ≤ bound``.
 
     KONS: ½(α·norm + Σ gᵀA⁻¹g), which holds for every stream of a curved loss. PROS-N-KONS and B-KONS: with the
     restarts J, ½((J + 1)α·norm + Σ gᵀA⁻¹g) for the steps, and (L²/α)(Tγε/(4(1 − ε)) + 1) + 2JC for the space, ε =

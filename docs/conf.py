@@ -37,7 +37,9 @@ exclude_patterns = ["_build", "figures", "gallery/**/*.ipynb", "gallery/**/*.md5
 templates_path = ["_templates"]
 nitpicky = True
 # Bases of other libraries that a class page names; there is no inventory of theirs without a network.
-nitpick_ignore_regex = [(r"py:.*", r"(sklearn|numpy|scipy|optuna|abc|enum|typing|collections|builtins|object)\b.*")]
+nitpick_ignore_regex = [
+    (r"py:.*", r"(sklearn|numpy|scipy|optuna|river|abc|enum|typing|collections|builtins|object)\b.*")
+]
 
 html_theme = "furo"
 html_title = f"squeak {version}"

@@ -53,9 +53,8 @@ def test_predictions_are_those_of_the_learner_on_arrays():
     )
     for row, target in zip(X, y, strict=True):
         x = dict(zip("abc", row.tolist(), strict=True))
-        before = plain.predict_one(row)
-        assert model.predict_one(x) == before
-        assert plain.learn_one(row, target) == before
+        assert model.predict_one(x) == plain.predict_one(row)
+        plain.learn_one(row, target)
         model.learn_one(x, target)
 
 
@@ -77,8 +76,8 @@ def test_a_bad_row_is_one_clear_error_and_changes_nothing():
     model = RiverRegressor(ConKonsRegressor(RBF(1.0)), seed=0)
     for x, y, words in (
         ({"a": "red"}, 1.0, "encode it first"),
-        ({"a": np.nan}, 1.0, "nan"),
-        ({"a": 1.0}, np.nan, "nan"),
+        ({"a": np.nan}, 1.0, "(?i)nan"),
+        ({"a": 1.0}, np.nan, "(?i)nan"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             model.learn_one(x, y)

@@ -26,7 +26,7 @@ class _Columns:
 
     def places(self, x: dict[Any, Any]) -> dict[Any, int]:
         """Return the column of every feature known or in ``x``; changes nothing."""
-        new = [name for name in x if name not in self._places]
+        new = sorted((name for name in x if name not in self._places), key=repr)  # the order in x must not matter
         if len(self._places) + len(new) > self._width:
             raise ValueError(
                 f"feature {new[-1]!r} is one too many: there are columns for {self._width} features; raise spare"
@@ -79,8 +79,8 @@ class _Learner:
 class RiverRegressor(_Learner, base.Regressor):
     """One of squeak's online regressors as a regressor of river.
 
-    Features are columns in the order in which they come up; a feature that a row lacks is 0. Scale them first, as
-    with ``river.preprocessing.StandardScaler``.
+    Features are columns; one that a row lacks is 0, and the order in which a row has them does not matter. Scale
+    them first, as with ``river.preprocessing.StandardScaler``.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """The API reference lists every public name, once, and nothing that does not exist."""
 
 import importlib
+import importlib.util
 import pkgutil
 import re
 from pathlib import Path
@@ -52,6 +53,8 @@ def test_the_reference_lists_no_name_twice_and_none_that_is_not_public():
 
 def test_every_listed_name_can_be_imported_from_where_it_is_listed():
     for module, name in listed():
+        if module == "squeak.adapters.river" and importlib.util.find_spec("river") is None:
+            continue  # its numpy is newer than the lowest that we promise
         assert getattr(importlib.import_module(module), name).__doc__
 
 

@@ -14,7 +14,7 @@ import matplotlib as mpl
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 from forge import read_for_site  # noqa: E402
-from scraper import figure_scraper  # noqa: E402
+from gallery_parts import TeachingOrder, figure_scraper  # noqa: E402
 
 from squeak import __version__  # noqa: E402
 
@@ -73,7 +73,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": TeachingOrder,
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,

@@ -42,6 +42,13 @@ def test_an_example_is_short_and_explains_itself(path):
     assert not re.search(r"https?://|fetch_|SQUEAK_DATA|savefig", text)
 
 
+def test_every_example_has_its_place_in_the_gallery():
+    order = re.search(
+        r"ORDER = \[(.*?)\]", (EXAMPLES[0].parents[1] / "docs" / "gallery_parts.py").read_text(), re.DOTALL
+    )
+    assert sorted(re.findall(r'"(\w+)"', order[1])) == sorted(path.stem.removeprefix("plot_") for path in EXAMPLES)
+
+
 def test_there_is_an_example_for_every_room():
     together = "\n".join(path.read_text() for path in EXAMPLES)
     for room in ("samplers", "online", "graphs", "bandits", "dpp", "leverage", "kernels", "report"):

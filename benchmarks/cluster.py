@@ -93,7 +93,9 @@ def on_workers(source: Any, workers: int, repeats: int = 1, **changes: Any) -> d
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+        ) as cluster,
         Client(cluster) as client,
     ):
         learner(n_leaves=2).fit(np.random.default_rng(0).standard_normal((2_000, 8)))  # workers import squeak

@@ -69,7 +69,9 @@ def workers() -> dict[str, Any]:
         for _ in range(REPEATS):
             for count in seconds:
                 with (
-                    LocalCluster(count, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+                    LocalCluster(
+                        count, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+                    ) as cluster,
                     Client(cluster) as client,
                 ):
                     client.run(lambda: __import__("squeak.graphs"))

@@ -144,7 +144,8 @@ def change_array(data, rng, files):
     elif how == 1:
         array = array[: rng.integers(len(array) + 1)] if array.ndim else array
     elif how == 2:
-        array = array.astype(rng.choice(["<f8", "<i8", "<i4", "|b1", "<c16", "<u8"]))
+        with np.errstate(invalid="ignore"):
+            array = array.astype(rng.choice(["<f8", "<i8", "<i4", "|b1", "<c16", "<u8"]))
     elif how == 3:
         array = array.reshape(-1) if rng.random() < 0.5 else array[None]
     stream = io.BytesIO()

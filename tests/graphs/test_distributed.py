@@ -180,7 +180,7 @@ def test_a_killed_worker_does_not_change_the_bits(edges):
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -94,7 +94,7 @@ def test_a_cluster_is_in_memory(frame, folder, dictionary, in_memory):
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
         ) as cluster,
         distributed.Client(cluster),
     ):

@@ -39,6 +39,14 @@ def _bandit(kind):
     return bandit.run(lambda arm: float(np.cos(X[arm, 0])), 12)
 
 
+def _box():
+    box = squeak.bandits.BoxUCB([(-1.0, 1.0), (0.0, 2.0)], random_state=0)
+    for _ in range(12):
+        point = box.ask()
+        box.tell(point, float(np.cos(point[0]) + point[1]))
+    return box
+
+
 def _dictionary():
     return squeak.Squeak(RBF(1.0), ridge=1.0, random_state=0).fit(numbers()[0]).dictionary_
 
@@ -77,4 +85,5 @@ def every_kind():
         "dpp": lambda: dpp.DPP(RBF(1.0), random_state=0).fit(X),
     }
     kinds = [getattr(bandits, name) for name in bandits.__all__]
-    return made | {kind.kind: partial(_bandit, kind) for kind in kinds if getattr(kind, "kind", "")}
+    made |= {kind.kind: partial(_bandit, kind) for kind in kinds if getattr(kind, "kind", "")}
+    return made | {bandits.BoxUCB.kind: _box}

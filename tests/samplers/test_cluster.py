@@ -48,7 +48,11 @@ def cluster_of(workers):
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -256,6 +256,11 @@ class BoxUCB:
         i = int(np.argmax(self._values[: self.n_told_]))
         return copy(self._points[i]), float(self._values[i])
 
+    @property
+    def told_(self) -> tuple[list[Any], Array]:
+        """The points told, in order, and their values."""
+        return [copy(point) for point in self._points], self._values[: self.n_told_].copy()
+
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the box's arrays and the rest as JSON data, for a file."""
         return parts_of_box(self)

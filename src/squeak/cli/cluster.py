@@ -34,7 +34,7 @@ def cluster(workers: int | None, scheduler: str | None, tls: dict[str, Path | No
         return
     with (
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
         ) as cluster,
         distributed.Client(cluster),
     ):

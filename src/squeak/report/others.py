@@ -126,6 +126,25 @@ def bandit_facts(bandit: Any) -> list[tuple[str, str]]:
     return [*facts, ("Noise", number(bandit.noise_))]
 
 
+def box_tab(box: Any) -> Tab:
+    """Return the tab of a search in a box: values in order, and the best points."""
+    tab = Tab("Search")
+    points, values = box.told_
+    if len(values) > 1:
+        steps = np.arange(1, len(values) + 1)
+        lines = [("value", steps, values), ("best so far", steps, np.maximum.accumulate(values))]
+        tab.add(Panel("Values", curves(lines, "points told", "value", "values along the way")))
+    order = np.argsort(-values, kind="stable")[:MOST_LISTED]
+    listed = [[int(i) + 1, float(values[i]), *_shown(points[i])] for i in order]
+    sides = [f"side {i + 1}" for i in range(len(points[0]))] if points else []
+    tab.add(Panel("Best points", table(["told as", "value", *sides], listed), wide=True))
+    return tab
+
+
+def _shown(point: Any) -> list[str]:
+    return [number(float(v), 6) if isinstance(v, int | float | np.number) else str(v) for v in point]
+
+
 def dpp_tab(dpp: Any) -> Tab:
     """Return the tab of a determinantal point process: how large samples are, and how likely directions."""
     values = np.asarray(dpp.dictionary_.eigenvalues()) if dpp.dictionary_.calibrated else np.zeros(0)

@@ -13,7 +13,7 @@ from squeak.report.certificate import Penalty
 from squeak.report.dictionary import Look, atoms_tab, dictionary_tabs, facts_of
 from squeak.report.given import Given, column_names, dictionary_of, kernel_of, read_given
 from squeak.report.learners import coefficients_of, learner_tab, scores_function
-from squeak.report.others import bandit_facts, bandit_tab, dpp_tab, edges_tab, features_tab, online_tab
+from squeak.report.others import bandit_facts, bandit_tab, box_tab, dpp_tab, edges_tab, features_tab, online_tab
 from squeak.report.settings import settings_tab
 from squeak.report.shell import Page, Tab
 from squeak.report.tags import number
@@ -93,6 +93,8 @@ def family_of(obj: Any) -> str:
         return "dpp"
     if room == ["squeak", "bandits"] and hasattr(obj, "arms_"):
         return "bandit"
+    if room == ["squeak", "bandits"] and hasattr(obj, "told_"):
+        return "box"
     if hasattr(obj, "features_") and hasattr(obj, "preprocessing_"):
         return "features"
     if room == ["squeak", "samplers"] and dictionary_of(obj) is not None:
@@ -146,6 +148,8 @@ def _tabs(
         return [edges_tab(obj)], [*facts, ("Oversampling", number(obj.oversampling)), ("Ridge", number(obj.ridge))]
     if family == "bandit":
         return [bandit_tab(obj)], bandit_facts(obj)
+    if family == "box":
+        return [box_tab(obj)], [("Values told", f"{obj.n_told_:,}")]
     if family == "features":
         facts = [("Features", f"{obj.features_.frequencies.shape[1]:,}")]
         model = [learner_tab(obj, given)] if hasattr(obj, "predict") else []

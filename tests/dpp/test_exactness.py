@@ -88,7 +88,7 @@ DICTIONARIES = {
 }
 
 
-QUICK = [("full", True), ("poor", True), ("one pass, weighted", False)]
+QUICK = [("full", True), ("one pass, weighted", False)]
 CASES = [
     pytest.param(name, paper, marks=() if (name, paper) in QUICK else pytest.mark.slow, id=f"{name}, {words}")
     for name in DICTIONARIES

@@ -79,7 +79,7 @@ SETTINGS = {
 }
 
 
-SLOW = ("growing ridge, copies", "max_atoms, copies")
+SLOW = ("growing ridge", "growing ridge, copies", "max_atoms, copies")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def exact_leaf(X, number, rows):
 
 
 @pytest.mark.parametrize(
-    "shape", ["random", *(pytest.param(s, marks=pytest.mark.slow) for s in ("balanced", "sequential"))]
+    "shape", [pytest.param(s, marks=pytest.mark.slow) for s in ("random", "balanced", "sequential")]
 )
 def test_weights_are_unbiased_over_trees(shape, X):
     def make(X, seed):

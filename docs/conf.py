@@ -63,7 +63,8 @@ autodoc_typehints = "none"  # numpydoc's parameter lists name the types; signatu
 autodoc_member_order = "groupwise"
 _FOREIGN_BASES = (
     "BaseEstimator, ClassifierMixin, ClusterMixin, RegressorMixin, TransformerMixin, OneToOneFeatureMixin, "
-    "ClassNamePrefixFeaturesOutMixin, _SetOutputMixin, BaseSampler, ABC, Exception, object, tuple"
+    "ClassNamePrefixFeaturesOutMixin, _SetOutputMixin, BaseSampler, Base, Estimator, Regressor, Classifier, "
+    "ABC, Exception, object, tuple"
 )
 autodoc_default_options = {"members": True, "inherited-members": _FOREIGN_BASES}
 numpydoc_show_class_members = False

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.common import PeakMemory, save
 
-REPEATS = 3
+REPEATS = 2
 BASE = {"rows": 200_000, "columns": 8, "atoms": 300}
 SIZES = {
     "rows": (20_000, 60_000, 200_000, 600_000, 2_000_000),

@@ -78,7 +78,7 @@ def spam() -> list[dict[str, Any]]:
     candidates: dict[str, list[tuple[str, Any, Any]]] = {"SPARSE-HFS": [], "STABLE-HFS": [], "SubSampling": []}
     graphs = {}
     for k in SPAM_NEIGHBOURS:
-        graphs[k] = A = knn_graph(X, k)
+        graphs[k] = A = knn_graph(X, k, scaling="global")  # one σ for all, as in the thesis
         candidates["STABLE-HFS"].append((f"k = {k}", HarmonicClassifier(), A))
         candidates["SPARSE-HFS"].append(
             (f"k = {k}", HarmonicClassifier(sparsifier=OVERSAMPLING, random_state=0), A)

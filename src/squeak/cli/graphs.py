@@ -122,11 +122,12 @@ def label(
     hidden = known[:0]
     if hold_out > 0:
         chosen = generator_at(draw_seed(seed), SAMPLE).permutation(len(known))
-        hidden = known[chosen[: round(hold_out * len(known))]]
+        hidden = known[chosen[: min(round(hold_out * len(known)), len(known) - 1)]]
     truth = y[hidden].copy()
     y[hidden] = -1
     s = HarmonicClassifier(alpha, sparsifier=oversampling, random_state=seed).fit(graph, y)
-    write_labels(out, classes[s.transduction_], s.label_distributions_.max(axis=1))
+    place = np.searchsorted(s.classes_, s.transduction_)
+    write_labels(out, classes[s.transduction_], s.label_distributions_[np.arange(len(place)), place])
     if quiet:
         return
     typer.echo(
@@ -169,7 +170,7 @@ def describe(report: Any) -> str:
 
 
 def read_labels(path: Path) -> tuple[Any, Any]:
-    """Return the nodes and labels of a table."""
+    """Return the nodes and labels of a table; rows without a label are left out."""
     import numpy as np
     from pyarrow import csv, parquet
 
@@ -181,7 +182,16 @@ def read_labels(path: Path) -> tuple[Any, Any]:
     nodes = table.column("node").to_numpy()
     if nodes.dtype.kind not in "iu" or len(nodes) == 0 or nodes.min() < 0:
         raise ValueError(f"{path.name}: the column node must hold node numbers from 0 on")
-    return nodes, np.asarray(table.column("label").to_pylist(), dtype=str)
+    given = table.column("label").to_pylist()
+    kept = [i for i, name in enumerate(given) if name is not None and name != ""]
+    if not kept:
+        raise ValueError(f"{path.name} has no labels")
+    nodes, names = nodes[kept], np.asarray([given[i] for i in kept], dtype=str)
+    first = dict(zip(nodes.tolist()[::-1], names.tolist()[::-1], strict=True))
+    for node, name in zip(nodes.tolist(), names.tolist(), strict=True):
+        if first[node] != name:
+            raise ValueError(f"{path.name}: node {node} has two labels, {first[node]!r} and {name!r}")
+    return nodes, names
 
 
 def write_labels(path: Path, names: Any, chances: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import eigh, lstsq, solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
@@ -14,7 +15,7 @@ from squeak.core.rows import check_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.forms import read_graph
-from squeak.graphs.harmonic import solve_harmonic
+from squeak.graphs.harmonic import read_labels, solve_harmonic
 from squeak.graphs.neighbours import knn_edges
 from squeak.graphs.spectral import laplacian_eigenmaps
 
@@ -24,19 +25,23 @@ class _Baseline(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from labels where y is not −1."""
-        y = np.asarray(y)
-        labelled = np.flatnonzero(y != -1)
-        if len(labelled) == 0:
-            raise ValueError("y has no labels: all are -1")
+        y, labelled = read_labels(y)
+        read, n = self._read(X)
+        if n != len(y):
+            raise ValueError(f"there are {n} nodes, y has {len(y)} values")
         self.classes_, codes = np.unique(y[labelled], return_inverse=True)
-        self.scores_ = self._scores(X, labelled, np.eye(len(self.classes_))[codes])
-        if len(self.scores_) != len(y):
-            raise ValueError(f"there are {len(self.scores_)} nodes, y has {len(y)} values")
+        self.scores_ = self._scores(read, labelled, np.eye(len(self.classes_))[codes])
         self.transduction_ = self.classes_[self.scores_.argmax(axis=1)]
         return self
 
-    def _scores(self, X: Any, labelled: Any, values: Array) -> Array:
-        raise NotImplementedError
+    def _read(self, X: Any) -> tuple[Any, int]:
+        """Return the rows, and how many there are."""
+        rows = check_rows(X, RBF(1.0))
+        rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+        return rows, len(rows)
+
+    def _scores(self, rows: Any, labelled: Any, values: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} is abstract: use NearestLabel or another of squeak.graphs")
 
 
 class SimpleHarmonic(_Baseline):
@@ -45,7 +50,7 @@ class SimpleHarmonic(_Baseline):
     Parameters
     ----------
     n_vectors : int
-        q; no more than there are labels.
+        q; of more than there are labels the fit of the smallest norm is taken.
 
     References
     ----------
@@ -65,8 +70,11 @@ class SimpleHarmonic(_Baseline):
     def __init__(self, n_vectors: int = 10) -> None:
         self.n_vectors = n_vectors
 
-    def _scores(self, X: Any, labelled: Any, values: Array) -> Array:
+    def _read(self, X: Any) -> tuple[Any, int]:
         edges = read_graph(X).edges
+        return edges, edges.n_nodes
+
+    def _scores(self, edges: Any, labelled: Any, values: Array) -> Array:
         count = int(min(self.n_vectors - 1, edges.n_nodes - 1))
         basis = np.ones((edges.n_nodes, 1))
         if count > 0:
@@ -83,7 +91,7 @@ class EigenFunctions(_Baseline):
     n_functions : int
         q, over all columns together.
     n_bins : int
-        b, of each column's histogram.
+        b, of each column's histogram; at least 2.
     penalty : float
         On the labels' error, against the functions' eigenvalues.
 
@@ -108,8 +116,9 @@ class EigenFunctions(_Baseline):
         self.n_bins = n_bins
         self.penalty = penalty
 
-    def _scores(self, X: Any, labelled: Any, values: Array) -> Array:
-        rows = np.asarray(check_rows(X, RBF(1.0)), dtype=np.float64)
+    def _scores(self, rows: Any, labelled: Any, values: Array) -> Array:
+        if not isinstance(self.n_bins, int | np.integer) or self.n_bins < 2:
+            raise ValueError(f"n_bins must be a whole number from 2 on; it is {self.n_bins!r}")
         found = [pair for column in rows.T if np.ptp(column) > 0 for pair in self._of_column(column)]
         found = sorted(found, key=lambda pair: pair[0])[: self.n_functions]
         basis = np.column_stack([np.ones(len(rows)), *(f for _, f in found)])
@@ -168,12 +177,13 @@ class SubSampling(_Baseline):
         self.alpha = alpha
         self.random_state = random_state
 
-    def _scores(self, X: Any, labelled: Any, values: Array) -> Array:
-        rows = np.asarray(check_rows(X, RBF(1.0)), dtype=np.float64)
+    def _scores(self, rows: Any, labelled: Any, values: Array) -> Array:
         others = np.setdiff1d(np.arange(len(rows)), labelled)
         rng = generator_at(draw_seed(self.random_state), SAMPLE)
         drawn = rng.choice(others, min(len(others), self.n_sample), replace=False) if len(others) else others
         chosen = np.concatenate([labelled, np.sort(drawn)])
+        if len(chosen) == 1:
+            return np.tile(values, (len(rows), 1))
         neighbours = min(self.n_neighbors, len(chosen) - 1)
         edges, _, _ = knn_edges(rows[chosen], neighbours, "local")
         found = solve_harmonic(edges, np.arange(len(labelled)), values, self.alpha, centred=True)
@@ -196,7 +206,6 @@ class NearestLabel(_Baseline):
     array([0, 0, 1])
     """
 
-    def _scores(self, X: Any, labelled: Any, values: Array) -> Array:
-        rows = np.asarray(check_rows(X, RBF(1.0)), dtype=np.float64)
+    def _scores(self, rows: Any, labelled: Any, values: Array) -> Array:
         nearest = NearestNeighbors(n_neighbors=1).fit(rows[labelled]).kneighbors(rows)[1][:, 0]
         return np.asarray(values[nearest])

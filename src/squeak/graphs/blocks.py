@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import scipy.sparse as sp
 
 from squeak.core.sources import RowSource
 from squeak.graphs.edges import Edges, check_edges
-from squeak.graphs.forms import ADAPTERS, read_graph
+from squeak.graphs.forms import is_columns, is_path, library_of, read_graph
 
 
 def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> Iterator[Edges]:
@@ -21,10 +20,11 @@ def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> I
     ----------
     source : graph, edges, path, list of paths, row source or iterator
         Adjacency matrices and networkx graphs come as one block. Edges (m, 2), (m, 3) or (u, v, weights) come as
-        they are: equal pairs are parallel edges. Files are text (two or three columns, ``#`` and ``%`` begin a
-        comment), CSV, Parquet or npy, read block by block. An iterator gives blocks of edges.
+        they are: equal pairs are parallel edges. A square array is an adjacency matrix. Files are text (two or
+        three columns, ``#`` and ``%`` begin a comment), CSV, Parquet or npy, read block by block. An iterator
+        gives blocks of edges, where an array of shape (2, 2) or (3, 3) is edges too.
     n_nodes : int, optional
-        Larger node numbers are refused.
+        Larger node numbers, and matrices of more nodes, are refused.
     first : int
         The number of the first edge, for messages.
 
@@ -37,9 +37,7 @@ def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> I
     if isinstance(source, Edges):
         yield source
         return
-    if isinstance(source, str | os.PathLike) or (
-        isinstance(source, list) and source and all(isinstance(one, str | os.PathLike) for one in source)
-    ):
+    if is_path(source):
         from squeak.graphs.files import open_edges
 
         source = open_edges(source)
@@ -47,24 +45,32 @@ def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> I
         source = (block.X for block in source.blocks())
     if hasattr(source, "__next__"):
         for block in source:
-            yield from edge_blocks(block, n_nodes, first=first)
-            first += _count(block)
-        return
-    if sp.issparse(source) or type(source).__module__.partition(".")[0] in ADAPTERS:
-        yield read_graph(source).edges
-        return
-    if isinstance(source, tuple) and len(source) in (2, 3) and np.ndim(source[0]) == 1:
+            if _is_table(block):
+                yield _of_table(np.asarray(block), n_nodes, first)
+                first += len(block)
+                continue
+            for edges in edge_blocks(block, n_nodes, first=first):
+                yield edges
+                first += len(block[0]) if is_columns(block) else len(edges)
+    elif is_columns(source):
         yield check_edges(source[0], source[1], source[2] if len(source) == 3 else None, n_nodes, first=first)
-        return
+    elif _is_table(source) and len(source) != np.shape(source)[1]:
+        yield _of_table(np.asarray(source), n_nodes, first)
+    else:
+        edges = read_graph(source, n_nodes).edges
+        if n_nodes is not None and edges.n_nodes > n_nodes:
+            raise ValueError(f"the graph has {edges.n_nodes} nodes, n_nodes is {n_nodes}")
+        yield edges
+
+
+def _is_table(source: Any) -> bool:
+    """Tell whether a source is a table of edges: rows of two nodes, and maybe a weight."""
+    if sp.issparse(source) or library_of(source) is not None or not isinstance(source, list | tuple | np.ndarray):
+        return False
     array = np.asarray(source)
-    if array.ndim == 2 and array.shape[1] in (2, 3) and array.dtype.kind in "iuf":
-        weights = array[:, 2] if array.shape[1] == 3 else None
-        yield check_edges(array[:, 0], array[:, 1], weights, n_nodes, first=first)
-        return
-    yield read_graph(source, n_nodes).edges
+    return array.ndim == 2 and array.shape[1] in (2, 3) and array.dtype.kind in "iuf"
 
 
-def _count(block: Any) -> int:
-    if isinstance(block, tuple) and len(block) in (2, 3) and np.ndim(block[0]) == 1:
-        return len(block[0])
-    return len(block)
+def _of_table(array: Any, n_nodes: int | None, first: int) -> Edges:
+    weights = array[:, 2] if array.shape[1] == 3 else None
+    return check_edges(array[:, 0], array[:, 1], weights, n_nodes, first=first)

@@ -17,7 +17,7 @@ from squeak.core.seeds import RandomState, draw_seed
 from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.files import is_text, open_edges, text_blocks
-from squeak.graphs.forms import ADAPTERS, read_graph
+from squeak.graphs.forms import is_columns, library_of, read_graph
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined
 from squeak.graphs.state import DEFAULT_OVERSAMPLING, GraphPlan, StreamState, make_plan
@@ -171,14 +171,14 @@ def _as_parts(X: Any) -> Any:
     """Return what the tree cuts: an array of edges, a row source, or a function for every text file."""
     if isinstance(X, Edges):
         return np.column_stack([X.u, X.v, X.weights])
-    if sp.issparse(X) or type(X).__module__.partition(".")[0] in ADAPTERS:
+    if sp.issparse(X) or library_of(X) is not None:
         return _as_parts(read_graph(X).edges)
     paths = [X] if isinstance(X, str | os.PathLike) else X
     if isinstance(paths, list) and paths and all(isinstance(one, str | os.PathLike) for one in paths):
         if all(is_text(Path(one)) for one in paths):
             return [partial(text_blocks, Path(one)) for one in paths]
         return open_edges(X)
-    if isinstance(X, tuple) and len(X) in (2, 3) and np.ndim(X[0]) == 1:
+    if is_columns(X):
         return next(iter(edge_blocks(X)))
     return X
 
@@ -196,7 +196,7 @@ class EdgeWork:
         def learn() -> EdgeSample:
             stream = StreamState(replace(self.plan, source=str(number)), seed, drops=True)
             for rows in part.blocks():
-                for block in edge_blocks(rows, self.plan.n_nodes or None, first=stream.n_seen):
+                for block in edge_blocks(iter([rows]), self.plan.n_nodes or None, first=stream.n_seen):
                     stream.read(block)
             if stream.n_seen == 0:
                 raise PartError("there are no edges")

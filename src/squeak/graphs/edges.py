@@ -14,6 +14,9 @@ from squeak.core.types import Array, IntArray
 LARGEST_NODE = 2**31 - 2
 """Node numbers must fit into the 32-bit indices of sparse matrices."""
 
+LARGEST_WEIGHT = 1e300
+"""Sums of larger weights overflow."""
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -137,11 +140,12 @@ def _weights(weights: Any, n: int, place: str, first: int) -> Array:
     array = array.astype(np.float64, copy=False)
     if array.shape != (n,):
         raise ValueError(f"there are {n} edges and weights of shape {array.shape}")
-    wrong = ~(np.isfinite(array) & (array >= 0))
+    wrong = ~((array >= 0) & (array <= LARGEST_WEIGHT))
     if wrong.any():
         bad = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"{place} {first + bad} has weight {array[bad]}: weights are similarities, finite and not negative"
+            f"{place} {first + bad} has weight {array[bad]}: weights are similarities, not negative and "
+            f"{LARGEST_WEIGHT:g} at most"
         )
     return array
 

@@ -43,11 +43,14 @@ def text_blocks(path: Path) -> Iterator[Any]:
     """Yield blocks of an edge list: two or three columns, by spaces, tabs or commas; # and % are comments."""
     place = 0
     with open(path, encoding="utf8") as file:
-        while lines := list(islice(file, LINES)):
-            block = _parse(lines, path, place)
-            place += len(lines)
-            if len(block):
-                yield block
+        try:
+            while lines := list(islice(file, LINES)):
+                block = _parse(lines, path, place)
+                place += len(lines)
+                if len(block):
+                    yield block
+        except UnicodeDecodeError:
+            raise ValueError(f"{path.name} is not text, after line {place}") from None
 
 
 def _parse(lines: list[str], path: Path, place: int) -> Any:
@@ -55,10 +58,15 @@ def _parse(lines: list[str], path: Path, place: int) -> Any:
     if not kept:
         return np.zeros((0, 2))
     commas = "," in kept[0]
+    width = len(kept[0].replace(",", " ").split())
+    if width not in (2, 3):
+        raise ValueError(
+            f"{path.name} has {width} columns; an edge list has two (nodes) or three (and a weight): "
+            "leave out the rest"
+        )
     try:
         return np.loadtxt(kept, delimiter="," if commas else None, ndmin=2)
     except ValueError:
-        width = len(kept[0].replace(",", " ").split())
         for number, line in enumerate(lines, start=place + 1):
             words = line.replace(",", " ").split()
             if line.strip() and line.lstrip()[0] not in "#%" and not (len(words) == width and _numbers(words)):

@@ -42,14 +42,14 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     """
     if isinstance(graph, Edges):
         return Form(merged(graph), lambda edges: edges)
-    library = type(graph).__module__.partition(".")[0]
-    if library in ADAPTERS:
+    library = library_of(graph)
+    if library is not None:
         adapter = importlib.import_module(ADAPTERS[library])
         form: Form = adapter.read(graph)
         return form
     if sp.issparse(graph):
         return _sparse(graph)
-    if isinstance(graph, str | os.PathLike) or (isinstance(graph, list) and _all_paths(graph)):
+    if is_path(graph):
         from squeak.graphs.files import read_edges
 
         return Form(merged(read_edges(graph, n_nodes)), lambda edges: edges)
@@ -64,14 +64,38 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
         raise ValueError(f"an adjacency matrix must be square; it has shape {array.shape}")
     if array.dtype.kind not in "fiub":
         raise TypeError(f"an adjacency matrix must hold real numbers, not {array.dtype}")
+    if array.shape == (2, 2) and array.diagonal().any():
+        raise ValueError(
+            "a 2 × 2 array is read as an adjacency matrix, but this one may be two edges: pass (u, v), or a matrix "
+            "without loops"
+        )
     return _sparse(sp.csr_matrix(array.astype(np.float64)), dense=True)
 
 
 _WAYS = "pass a square adjacency matrix, edges (m, 2) or (m, 3), (u, v, weights), a networkx graph or a path"
 
 
-def _all_paths(items: list[Any]) -> bool:
+def library_of(graph: Any) -> str | None:
+    """Return the library of :data:`ADAPTERS` that a graph's class, or one that it is derived from, belongs to."""
+    names = (cls.__module__.partition(".")[0] for cls in type(graph).__mro__)
+    return next((name for name in names if name in ADAPTERS), None)
+
+
+def is_path(source: Any) -> bool:
+    """Tell whether a source of edges is a path or a list of paths."""
+    items = source if isinstance(source, list) else [source]
     return bool(items) and all(isinstance(item, str | os.PathLike) for item in items)
+
+
+def is_columns(source: Any) -> bool:
+    """Tell whether a source of edges is a tuple (u, v) or (u, v, weights)."""
+    return isinstance(source, tuple) and len(source) in (2, 3) and np.ndim(source[0]) == 1
+
+
+def is_symmetric(A: Any) -> bool:
+    """Tell whether a_uv and a_vu differ by no more than rounding."""
+    apart = abs(A - A.T)
+    return not (apart > ASYMMETRY * abs(A).maximum(abs(A.T))).nnz
 
 
 def _shape(array: Any) -> str:
@@ -83,14 +107,13 @@ def _sparse(matrix: Any, *, dense: bool = False) -> Form:
         raise ValueError(f"an adjacency matrix must be square; it has shape {matrix.shape}")
     if np.dtype(matrix.dtype).kind not in "fiub":
         raise TypeError(f"an adjacency matrix must hold real numbers, not {matrix.dtype}")
-    A = sp.csr_matrix(matrix).astype(np.float64)
+    A = sp.csr_matrix(matrix.astype(np.float64))  # before parallel edges are added up in a narrow type
     A.sum_duplicates()
     if A.nnz and not np.isfinite(A.data).all():
         place = int(np.flatnonzero(~np.isfinite(A.data))[0])
         row = int(np.searchsorted(A.indptr, place, side="right")) - 1
         raise ValueError(f"entry ({row}, {A.indices[place]}) of the adjacency matrix is {A.data[place]}")
-    apart = abs(A - A.T)
-    if apart.nnz and apart.max() > ASYMMETRY * abs(A).max():
+    if not is_symmetric(A):
         raise ValueError(
             "the adjacency matrix is not symmetric, so the graph is directed: pass A + A.T, or A.maximum(A.T)"
         )

@@ -7,34 +7,53 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine
+from squeak.core.kernels import RBF
+from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
-from squeak.graphs.forms import ADAPTERS, read_graph
-from squeak.graphs.neighbours import knn_edges, similarities
-from squeak.graphs.solver import NormalisedSystem
-from squeak.graphs.sparsify import sparsify
+from squeak.graphs.forms import ASYMMETRY, is_path, library_of, read_graph
+from squeak.graphs.neighbours import knn_edges, row_scales, similarities
+from squeak.graphs.solver import NormalisedSystem, scaled_weights
+from squeak.graphs.sparsify import sparser
 
 SOLVE = 1e-6
 DEFAULT_ALPHA = 1.0
 
 
-def graph_of(X: Any, kind: str, n_neighbors: int, scaling: str) -> tuple[Edges, Any]:
-    """Return the graph that a learner works on, and what new rows are compared with (None where X is a graph)."""
+def graph_of(X: Any, kind: str, n_neighbors: int, scaling: str, n_nodes: int) -> tuple[Edges, Any]:
+    """Return the graph that a learner works on, and what new rows are compared with (None where X is a graph).
+
+    ``n_nodes`` is that of a list of edges, whose last nodes may have none.
+    """
     if kind not in ("auto", "graph", "rows"):
         raise ValueError(f"kind must be 'auto', 'graph' or 'rows'; it is {kind!r}")
     if kind == "graph" or (kind == "auto" and _is_graph(X)):
-        return read_graph(X).edges, None
+        return read_graph(X, n_nodes).edges, None
     edges, scales, index = knn_edges(X, n_neighbors, scaling)
     return edges, (scales, index)
 
 
+def read_labels(y: Any) -> tuple[Any, Any]:
+    """Return y as an array and which of its values are labels: not −1, nor None or "-1" among text."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must be one-dimensional; it has shape {y.shape}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError("y has NaN or infinite values: mark unlabelled nodes by -1")
+    unknown = np.array([v in (-1, None, "-1", b"-1") for v in y.tolist()]) if y.dtype.kind in "OUS" else y == -1
+    labelled = np.flatnonzero(~unknown)
+    if len(labelled) == 0:
+        raise ValueError("y has no labels: all are -1")
+    return y, labelled
+
+
 def _is_graph(X: Any) -> bool:
-    if isinstance(X, Edges | tuple | str) or type(X).__module__.partition(".")[0] in ADAPTERS:
+    if isinstance(X, Edges | tuple) or is_path(X) or library_of(X) is not None:
         return True
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[0] != shape[1]:
@@ -42,7 +61,9 @@ def _is_graph(X: Any) -> bool:
     if sp.issparse(X):
         return True
     values = np.asarray(X)
-    return values.dtype.kind in "fiub" and bool((values >= 0).all() and (values == values.T).all())
+    if values.dtype.kind not in "fiub" or not bool((values >= 0).all()):
+        return False
+    return bool((np.abs(values - values.T) <= ASYMMETRY * np.maximum(values, values.T)).all())
 
 
 @dataclass(frozen=True)
@@ -69,18 +90,17 @@ def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, 
     number = np.cumsum(reached) - 1
     inside = reached[graph.u]
     small = Edges(int(reached.sum()), number[graph.u[inside]], number[graph.v[inside]], graph.weights[inside])
-    size = float(small.weights.max(initial=0.0)) or 1.0
-    small = small.with_weights(small.weights * alpha)
+    small = small.with_weights(scaled_weights(small, alpha, "alpha"))
     mark = np.zeros(small.n_nodes)
     mark[number[labelled]] = 1.0
     right = np.zeros((small.n_nodes, values.shape[1] + 1))
     right[number[labelled], :-1] = values - mean
     right[:, -1] = 1.0
-    if not np.isfinite(alpha * size):
-        raise ValueError(f"alpha is too large for these weights: {alpha:g}·{size:g}")
     columns = right if centred else right[:, :-1]
     with engine.single_blas():
-        found = NormalisedSystem(small, mark).solve(columns, SOLVE)
+        # in the residual's units an unlabelled node hears of labels through √weight
+        tolerance = SOLVE * min(1.0, float(np.sqrt(small.weights.max(initial=0.0))) or 1.0)
+        found = NormalisedSystem(small, mark).solve(columns, tolerance)
     u = found[:, : values.shape[1]]
     plain[reached] = u + mean
     if not centred:
@@ -115,24 +135,10 @@ class _HarmonicBase(BaseEstimator):
     def _prepare(self, X: Any, n_labels: int) -> tuple[Edges, Any]:
         if not 0 < self.alpha < np.inf:
             raise ValueError(f"alpha must be positive and finite; it is {self.alpha!r}")
-        graph, index = graph_of(X, self.kind, self.n_neighbors, self.scaling)
+        graph, index = graph_of(X, self.kind, self.n_neighbors, self.scaling, n_labels)
         if graph.n_nodes != n_labels:
             raise ValueError(f"the graph has {graph.n_nodes} nodes, y has {n_labels} values")
-        return self._sparser(graph), index
-
-    def _sparser(self, graph: Edges) -> Edges:
-        if self.sparsifier is None or len(graph) == 0:
-            return graph
-        if isinstance(self.sparsifier, int | float | np.number):
-            found: Edges = sparsify(graph, oversampling=float(self.sparsifier), random_state=self.random_state)
-            return found
-        if hasattr(self.sparsifier, "fit"):
-            fresh = clone(self.sparsifier)
-            if fresh.random_state is None:
-                fresh.set_params(random_state=self.random_state)
-            sample: Edges = fresh.set_params(n_nodes=graph.n_nodes).fit(graph).sample_.graph
-            return sample
-        return read_graph(self.sparsifier(graph)).edges
+        return sparser(graph, self.sparsifier, self.random_state), index
 
     def _solve(self, X: Any, labelled: Any, values: Array, n_labels: int) -> tuple[Harmonic, Edges, Any]:
         graph, index = self._prepare(X, n_labels)
@@ -140,13 +146,13 @@ class _HarmonicBase(BaseEstimator):
 
     def _of_new(self, X: Any, values: Array) -> Array:
         """Return the mean of the nearest nodes' values, weighted as the graph's edges are."""
-        check_is_fitted(self)
         if self._index is None:
             raise ValueError("the labels of the graph's own nodes are in transduction_; new nodes need their edges")
         scales, index = self._index
-        distances, neighbours = index.kneighbors(np.asarray(X, dtype=np.float64))
-        own = distances[:, min(7, distances.shape[1]) - 1]
-        own = np.where(own > 0, own, scales.min())
+        distances, neighbours = index.kneighbors(check_rows(X, RBF(1.0), width=index.n_features_in_))
+        own = scales[neighbours[:, 0]]
+        if self.scaling == "local":
+            own = row_scales(distances, "local", least=float(scales.min()))
         flat = similarities(
             distances.ravel(), np.repeat(own, distances.shape[1]), scales[neighbours].ravel(), self.scaling
         )
@@ -215,15 +221,7 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
         X : graph or rows
         y : array, shape (n,)
         """
-        y = np.asarray(y)
-        if y.ndim != 1:
-            raise ValueError(f"y must be one-dimensional; it has shape {y.shape}")
-        unknown = np.array([v in (-1, None, "-1") for v in y]) if y.dtype.kind in "OUS" else y == -1
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise ValueError("y has NaN or infinite values: mark unlabelled nodes by -1")
-        labelled = np.flatnonzero(~unknown)
-        if len(labelled) == 0:
-            raise ValueError("y has no labels: all are -1")
+        y, labelled = read_labels(y)
         classes, codes = np.unique(y[labelled], return_inverse=True)
         values = np.eye(len(classes))[codes]
         found, graph, index = self._solve(X, labelled, values, len(y))
@@ -236,10 +234,12 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
 
     def predict(self, X: Any) -> Any:
         """Return classes for new rows, by the weighted mean of f over their nearest rows."""
+        check_is_fitted(self)
         return self.classes_[self._of_new(X, self.scores_).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """Return the weighted mean of ``label_distributions_`` over the nearest rows."""
+        check_is_fitted(self)
         return self._of_new(X, self.label_distributions_)
 
 

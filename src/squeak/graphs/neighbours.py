@@ -75,14 +75,19 @@ def knn_edges(
     return check_edges(key // n, key % n, weights, n), scales, index
 
 
-def row_scales(distances: Array, scaling: str, scale: float | None = None) -> Array:
-    """Return σ of every row from the distances to its neighbours; the smallest positive one where that is 0."""
+def row_scales(distances: Array, scaling: str, scale: float | None = None, least: float | None = None) -> Array:
+    """Return σ of every row from the distances to its neighbours.
+
+    ``least`` where that is 0, or the smallest positive one.
+    """
     if scaling == "local":
         scales = distances[:, min(LOCAL, distances.shape[1]) - 1].copy()
     else:
         scales = np.full(len(distances), np.median(distances[:, -1]) if scale is None else scale)
     positive = scales[scales > 0]
-    scales[scales <= 0] = positive.min() if len(positive) else 1.0
+    if least is None:
+        least = float(positive.min()) if len(positive) else 1.0
+    scales[scales <= 0] = least
     return np.asarray(scales)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from squeak.core import engine
 from squeak.core.seeds import PROBE, generator_at
@@ -37,13 +38,13 @@ class Oracle:
         _, self._labels = self._graph.components()
         ridge = scoring.ridge / self._size
         self._inverse: Array | None = None
+        certain = bridges(self._graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
         with engine.single_blas():
             if graph.n_nodes <= SMALL:
                 self._inverse = dense_inverse(self._graph, ridge)
                 own = self._by_inverse(graph.u, graph.v) * self._graph.weights
-                self._own = np.clip(own, 0.0, 1.0)
+                self._own = np.where(certain, 1.0, np.clip(own, 0.0, 1.0))
             else:
-                certain = bridges(self._graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
                 rng = generator_at(seed, PROBE, *place)
                 self._projected = ProjectedResistances(
                     self._graph, certain, ridge, scoring.eta, None, scoring.tolerance, rng
@@ -73,9 +74,7 @@ class Oracle:
         """
         n = self._graph.n_nodes
         scores = np.ones(len(u))
-        known = (u < n) & (v < n)
-        if self._ridge == 0:
-            known[known] = self._labels[u[known]] == self._labels[v[known]]
+        known = (u < n) & (v < n) if self._ridge > 0 else ~self.joins(u, v)
         if known.any():
             a, b, w = u[known], v[known], weights[known] / self._size
             if self._inverse is not None:
@@ -84,6 +83,13 @@ class Oracle:
                 s = self._projected.scores(a, b, w, self._between(a, b))
             scores[known] = s / (1.0 + s)
         return scores
+
+    def joins(self, u: IntArray, v: IntArray) -> NDArray[np.bool_]:
+        """Tell which pairs lie in two components, where nodes that are new are components of their own."""
+        n = self._graph.n_nodes
+        inside = (u < n) & (v < n)
+        inside[inside] = self._labels[u[inside]] == self._labels[v[inside]]
+        return ~inside
 
     def _between(self, u: IntArray, v: IntArray) -> Array:
         key = u * self._graph.n_nodes + v

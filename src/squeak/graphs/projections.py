@@ -7,7 +7,8 @@ Given all other nodes, the part of that variance that u and v themselves add is 
 
 the law of total variance. Only the second term is averaged over projections. In a well connected graph it is a few
 percent of the first, so a handful of projections does; the first term alone is a lower bound (all other nodes
-shorted), so no score is ever 0.
+shorted), so no score is ever 0. What bottlenecks add is found beforehand and added exactly
+(:mod:`squeak.graphs.bottlenecks`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from squeak.core.types import Array, IntArray
+from squeak.graphs.bottlenecks import SINGLE, Block, SlowDirections
 from squeak.graphs.edges import Edges
 from squeak.graphs.solver import NormalisedSystem
 
@@ -57,29 +59,29 @@ class ProjectedResistances:
         rng: np.random.Generator,
         least: int = CHUNK,
     ) -> None:
-        single = tolerance >= 1e-4 and (ridge == 0 or ridge > 1e-6)
-        system = NormalisedSystem(edges, ridge, single=single)
+        most = MOST if n_projections is None else n_projections
+        system, slow = _prepared(edges, ridge, tolerance, 1 if least < CHUNK else 2, rng)
         self.edges, self._diagonal = edges, system.diagonal
-        self._columns: list[tuple[NDArray[np.floating], NDArray[np.floating]]] = []
+        self._slow = slow.z, slow.t
+        self._columns: list[tuple[Block, Block]] = []
         self.n_projections = 0
         local = _Local(edges.u, edges.v, edges.weights, edges.weights, system.diagonal)
+        exact = local.known.copy()
+        local.add_squares(*self._slow, exact)
         total = np.zeros(len(edges))
-        most = MOST if n_projections is None else n_projections
         while self.n_projections < most:
             width = min(least if self.n_projections == 0 else CHUNK, most - self.n_projections)
-            y = _right_sides(edges, system, ridge, width, rng)
-            z, residual = system.solve_normalised(y, tolerance)
-            t = z - y + residual  # = Nz
-            self._columns.append((z, t))
-            local.add_squares(z, t, total)
-            self.n_projections += width
+            z, t = _solved(edges, system, ridge, width, tolerance, rng)
+            self._columns.append(slow.removed(z, t))
+            local.add_squares(*self._columns[-1], total)
+            self.n_projections += z.shape[1]
             if n_projections is None:
                 noisy = total / self.n_projections
                 error = noisy * np.sqrt(2.0 / self.n_projections)
-                small = error <= eta * np.minimum(local.known + noisy, 1.0)
+                small = error <= eta * np.minimum(exact + noisy, 1.0)
                 if (certain | small).mean() >= SETTLED:
                     break
-        self.leverage: Array = np.clip(local.known + total / self.n_projections, local.known, 1.0)
+        self.leverage: Array = np.clip(exact + total / self.n_projections, local.known, 1.0)
         self.leverage[certain] = 1.0
 
     def scores(self, u: IntArray, v: IntArray, weights: Array, between: Array) -> Array:
@@ -88,11 +90,37 @@ class ProjectedResistances:
         ``between`` is the weight of the edge between the two in the graph itself, 0 where there is none.
         """
         local = _Local(u, v, weights, between, self._diagonal)
-        total = np.zeros(len(u))
+        exact, total = local.known.copy(), np.zeros(len(u))
+        local.add_squares(*self._slow, exact)
         for z, t in self._columns:
             local.add_squares(z, t, total)
-        found: Array = local.known + total / self.n_projections
+        found: Array = exact + total / self.n_projections
         return found
+
+
+def _prepared(
+    edges: Edges, ridge: float, tolerance: float, probes: int, rng: np.random.Generator
+) -> tuple[NormalisedSystem, SlowDirections]:
+    """Return the system and its slow directions, in float32 where tolerance, ridge and bottlenecks allow it."""
+    if tolerance >= 1e-4 and (ridge == 0 or ridge > 1e-6):
+        system = NormalisedSystem(edges, ridge, single=True)
+        slow = SlowDirections(system, edges)
+        slow.search(probes, rng)
+        if slow.smallest >= SINGLE:
+            return system, slow
+    system = NormalisedSystem(edges, ridge)
+    slow = SlowDirections(system, edges)
+    slow.search(probes, rng)
+    return system, slow
+
+
+def _solved(
+    edges: Edges, system: NormalisedSystem, ridge: float, width: int, tolerance: float, rng: np.random.Generator
+) -> tuple[Block, Block]:
+    """Return projections z and t = Nz."""
+    y = _right_sides(edges, system, ridge, width, rng)
+    z, residual = system.solve_normalised(y, tolerance)
+    return z, z - y + residual
 
 
 def _right_sides(
@@ -132,6 +160,8 @@ class _Local:
 
     def add_squares(self, z: NDArray[np.floating], t: NDArray[np.floating], total: Array) -> None:
         """Add Σ (m_u − m_v)² over the columns, for t = Nz."""
+        if z.shape[1] == 0:
+            return
         for start in range(0, len(total), TILE):
             here = slice(start, start + TILE)
             u, v, f = self._u[here], self._v[here], self._factors[here]

@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import solve
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import pairwise_distances
 
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.types import Array, IntArray
+
+LARGEST = 1e150
+"""The squares of larger values overflow."""
 
 
 class Quantizer:
@@ -32,7 +35,7 @@ class Quantizer:
         if len(self.centres) == 0:
             self.centres, self.counts = x[None, :].copy(), np.ones(1, dtype=np.int64)
             return 0
-        distances = np.sqrt(((self.centres - x) ** 2).sum(axis=1))
+        distances = cdist(x[None, :], self.centres)[0]
         nearest = int(distances.argmin())
         if distances[nearest] <= self.radius:
             self.counts[nearest] += 1
@@ -46,7 +49,7 @@ class Quantizer:
 
     def _coarsen(self) -> IntArray:
         """Raise R until a centre goes; return the new number of every old centre."""
-        apart = pairwise_distances(self.centres)
+        apart = cdist(self.centres, self.centres)  # from differences: two centres that differ are never at 0
         smallest = float(apart[~np.eye(len(apart), dtype=bool)].min())
         self.radius = max(self.growth * self.radius, self.growth * smallest if self.radius == 0 else 0.0)
         while self.radius <= smallest:
@@ -100,7 +103,8 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
 
     Rows without a label are quantized to at most ``max_centres`` centres with counts; labelled rows stay their own
     vertices. The class of a row is read from the harmonic function on centres and labels, with ridge·counts on the
-    diagonal. A step costs O(max_centres³), whatever the number of rows.
+    diagonal. With m labels a prediction costs O(max_centres³ + m·max_centres), whatever the number of rows
+    without a label.
 
     Parameters
     ----------
@@ -155,9 +159,9 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> OnlineHarmonic:
         """Forget what was seen, and read all rows; −1 in y marks rows without a label."""
-        if hasattr(self, "_quantizer"):
-            del self._quantizer
-        return self.partial_fit(X, y)
+        fresh = clone(self).partial_fit(X, y)
+        self.__dict__.update(fresh.__dict__)
+        return self
 
     def partial_fit(self, X: Any, y: Any = None) -> OnlineHarmonic:
         """Read more rows; y is −1 where there is no label, and may be left out where there is none at all."""
@@ -167,14 +171,16 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
             raise ValueError(f"there are {len(rows)} rows, y has shape {y.shape}")
         if y.dtype.kind not in "iu":
             raise TypeError(f"labels must be whole numbers, -1 for none; they are {y.dtype}")
+        large = np.abs(rows).max(axis=1) > LARGEST
+        if large.any():
+            raise ValueError(f"row {int(large.argmax())} has values beyond {LARGEST:g}: scale the columns first")
         if not hasattr(self, "_quantizer"):
             self._begin(rows.shape[1])
-        for x, label in zip(rows, y, strict=True):
-            if label == -1:
-                self._quantizer.add(x)
-            else:
-                self._labelled = np.vstack([self._labelled, x])
-                self._labels = np.append(self._labels, label)
+        known = y != -1
+        for x in rows[~known]:
+            self._quantizer.add(x)
+        self._labelled = np.vstack([self._labelled, rows[known]])
+        self._labels = np.append(self._labels, y[known])
         self.n_seen_ += len(rows)
         self.classes_ = np.unique(self._labels)
         return self
@@ -185,7 +191,8 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"{name} must be positive; it is {getattr(self, name)!r}")
         if not 1 < self.growth < np.inf:
             raise ValueError(f"growth must be above 1; it is {self.growth!r}")
-        if isinstance(self.max_centres, bool) or not isinstance(self.max_centres, int) or self.max_centres < 1:
+        whole = isinstance(self.max_centres, int | np.integer) and not isinstance(self.max_centres, bool)
+        if not whole or self.max_centres < 1:
             raise ValueError(f"max_centres must be a whole number from 1 on; it is {self.max_centres!r}")
         self._quantizer = Quantizer(self.max_centres, self.growth)
         self._labelled, self._labels = np.zeros((0, width)), np.zeros(0, dtype=np.int64)
@@ -216,7 +223,7 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
         return self._quantizer.radius
 
     def scores(self, X: Any) -> Array:
-        """Return the harmonic function at rows: at the centre that each belongs to, or as a vertex of its own."""
+        """Return the harmonic function at rows, each as one more vertex that leaves the others as they are."""
         if not hasattr(self, "_quantizer") or len(self._labels) == 0:
             raise NotFittedError("this OnlineHarmonic has seen no labels yet: call partial_fit with some")
         rows = self._rows(X)

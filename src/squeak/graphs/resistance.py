@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import splu
 
 from squeak.core import engine
@@ -24,6 +24,9 @@ SMALL = 1000
 
 FIRST = 2
 """Projections to begin with; well connected graphs need no more for most of their edges."""
+
+LEAST_ADDED = 1e-15
+"""Of the largest degree: added to the diagonal where the dense inverse does not exist in float64."""
 
 COLUMNS = 128
 """Columns of the inverse at a time, in the sparse method."""
@@ -71,19 +74,12 @@ def effective_resistances(
     array([0.66666667, 0.66666667, 0.66666667])
     """
     edges = read_graph(graph).edges
-    scores = leverage_of(
-        edges,
-        method,
-        ridge=ridge,
-        eta=eta,
-        n_projections=n_projections,
-        tolerance=tolerance,
-        seed=draw_seed(random_state),
-    )
-    return scores / edges.weights
+    seed = draw_seed(random_state)
+    options: dict[str, Any] = {"ridge": ridge, "eta": eta, "n_projections": n_projections, "tolerance": tolerance}
+    return leverage_of(edges, method, **options, seed=seed) / edges.weights
 
 
-def edge_leverage(graph: Any, method: str = "auto", **options: Any) -> Array:
+def edge_leverage(graph: Any, method: str = "auto", *, random_state: RandomState = None, **options: Any) -> Array:
     """Return a_e·r_e, the leverage of every edge: the chance that a random spanning tree takes it.
 
     They sum to the number of nodes less that of components (with a ridge: to Tr L(L + ridge·I)⁻¹). Parameters
@@ -100,8 +96,7 @@ def edge_leverage(graph: Any, method: str = "auto", **options: Any) -> Array:
     >>> float(edge_leverage(nx.karate_club_graph()).sum().round(9))
     33.0
     """
-    edges = read_graph(graph).edges
-    return effective_resistances(edges, method, **options) * edges.weights
+    return leverage_of(read_graph(graph).edges, method, **options, seed=draw_seed(random_state))
 
 
 def leverage_of(
@@ -154,11 +149,9 @@ def _by_method(
         method = "exact" if small else "factor" if thin else "projections"
         if n_projections is not None:
             method = "projections"
-    if method == "exact":
-        return _exact(graph, ridge)
-    if method == "factor":
-        return _by_factor(graph, ridge)
     certain = bridges(graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
+    if method in ("exact", "factor"):
+        return np.where(certain, 1.0, _exact(graph, ridge) if method == "exact" else _by_factor(graph, ridge))
     rng = generator_at(seed, PROBE)
     least = CHUNK if n_projections is not None else FIRST
     return ProjectedResistances(graph, certain, ridge, eta, n_projections, tolerance, rng, least).leverage
@@ -171,7 +164,8 @@ def check_options(method: str, ridge: float, eta: float, n_projections: int | No
     check_graph_ridge(ridge)
     if not 0 < eta < 1:
         raise ValueError(f"eta must lie strictly between 0 and 1; it is {eta!r}")
-    if n_projections is not None and (isinstance(n_projections, bool) or n_projections < 1):
+    whole = isinstance(n_projections, int | np.integer) and not isinstance(n_projections, bool)
+    if n_projections is not None and not (whole and n_projections >= 1):
         raise ValueError(f"n_projections must be a whole number from 1 on; it is {n_projections!r}")
     if not 0 < tolerance <= 1e-3:
         raise ValueError(
@@ -223,7 +217,22 @@ def dense_inverse(graph: Edges, ridge: float) -> Array:
         sizes = np.bincount(labels, minlength=count)
         weight = np.bincount(labels, np.diag(M), minlength=count)
         M += (labels[:, None] == labels) * (np.where(weight > 0, weight, 1.0) / sizes**2)[labels]
-    return np.asarray(cho_solve(cho_factor(M, lower=True, overwrite_a=True), np.eye(n)))
+    return _inverse(M)
+
+
+def _inverse(M: Array) -> Array:
+    """Return M⁻¹; where weights differ by more than float64 resolves, of M with as little added as it needs.
+
+    What holds the graph together by weights below that then scores lower than it should; bridges are known.
+    """
+    diagonal = np.diag(M).copy()
+    added = 0.0
+    while True:
+        try:
+            return np.asarray(cho_solve(cho_factor(M, lower=True), np.eye(len(M))))
+        except LinAlgError:
+            added = max(100.0 * added, LEAST_ADDED * float(diagonal.max()))
+            M[np.diag_indices(len(M))] = diagonal + added
 
 
 def _by_factor(graph: Edges, ridge: float) -> Array:
@@ -237,7 +246,10 @@ def _by_factor(graph: Edges, ridge: float) -> Array:
     number = np.full(n, -1)
     number[free] = np.arange(len(free))
     M = (graph.laplacian() + ridge * sp.identity(n)).tocsc()[free][:, free].tocsc()
-    factor = splu(M, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    try:
+        factor = splu(M, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError:  # weights differ by more than float64 resolves
+        return _exact(graph, ridge) if n <= 5 * SMALL else _unresolved()
     diagonal, cross = np.zeros(n), np.zeros(len(graph))
     place = number[graph.u]
     order = np.argsort(place, kind="stable")
@@ -253,3 +265,9 @@ def _by_factor(graph: Edges, ridge: float) -> Array:
         cross[here[known]] = P[ends[known], place[here[known]] - tile.start]
     scores = (diagonal[graph.u] + diagonal[graph.v] - 2.0 * cross) * graph.weights
     return np.clip(scores, 0.0, 1.0)
+
+
+def _unresolved() -> Array:
+    raise ValueError(
+        "the weights differ by more than float64 resolves: leave out edges below 1e-12 of the largest weight"
+    )

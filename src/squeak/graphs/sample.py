@@ -11,7 +11,7 @@ import numpy as np
 
 from squeak.core import storage
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import Edges, merged
+from squeak.graphs.edges import LARGEST_NODE, Edges, merged
 from squeak.graphs.resistance import leverage_of
 
 ARRAYS = ("u", "v", "original", "probabilities", "counts", "indices", "source_numbers")
@@ -38,7 +38,7 @@ class EdgeSample:
     n_seen : int
         Edges that the sample stands for.
     indices : array of int
-        The number of each edge in its source.
+        The number of each edge in its source, loops and edges of weight 0 not counted.
     sources : tuple of (name, edges)
     source_numbers : array of int
 
@@ -167,6 +167,7 @@ class EdgeSample:
             and bool(((columns["source_numbers"] >= 0) & (columns["source_numbers"] < len(sources))).all())
             and 0 <= ridge < np.inf
             and 0 < sampling < np.inf
+            and 0 <= n <= LARGEST_NODE + 1
             and m <= int(content["n_seen"])
         )
         if not fine:

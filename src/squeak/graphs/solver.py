@@ -31,9 +31,28 @@ FEW = 3
 SHIFT = 1e-10
 """Added to the unit diagonal of a singular system before it is factored; the iteration makes up for it."""
 
+LARGEST_FACTOR, SMALLEST_FACTOR = 1e14, 1e-8
+"""Of the Laplacian beside a diagonal of ones: beyond, the ones or the Laplacian are lost."""
+
 
 class SolverError(RuntimeError):
     """The iteration did not reach its tolerance."""
+
+
+def scaled_weights(edges: Edges, factor: float, name: str) -> Array:
+    """Return factor·weights for a system whose other part is 1, or raise where that would be lost beside them.
+
+    Weights so small that no residual tells of them are raised: in the limit the solution does not depend on them.
+    """
+    largest = float(edges.weights.max(initial=0.0))
+    if factor * largest > LARGEST_FACTOR:
+        raise ValueError(
+            f"{name} is too large for these weights: {factor:g}·{largest:g}; beyond {LARGEST_FACTOR:g} "
+            "a solution is lost in rounding"
+        )
+    if 0.0 < factor * largest < SMALLEST_FACTOR:
+        return np.asarray(edges.weights / largest * SMALLEST_FACTOR)
+    return np.asarray(factor * edges.weights)
 
 
 class NormalisedSystem:
@@ -79,48 +98,62 @@ class NormalisedSystem:
 
     def solve(self, y: Any, tolerance: float) -> Any:
         """Return x with (L + diag(shift))·x = y to a relative residual in the normalised form."""
-        z, _ = self.solve_normalised(y * self.scale[:, None], tolerance)
-        return z * self.scale[:, None]
+        right = y * self.scale[:, None]
+        z, _ = self.solve_normalised(right, tolerance)
+        # one sweep: nodes of so small a degree that no residual tells of them get the mean of their neighbours
+        return (right + self.product(z)) * self.scale[:, None]
 
-    def solve_normalised(self, y: Any, tolerance: float) -> tuple[Any, Any]:
-        """Return z and the residual of ℒz = y for a block of columns; y must lie in the range of ℒ."""
-        y = np.ascontiguousarray(y, dtype=self.dtype)
-        scale = np.sqrt(np.einsum("ij,ij->j", y, y, dtype=np.float64))
-        alive = scale > 0
-        z, residual = np.zeros_like(y), y.copy()
-        if not alive.any():
-            return z, residual
-        done = self._iterate(z, residual, tolerance, scale, None, min(PATIENCE, MOST_ITERATIONS))
+    def solve_normalised(self, y: Any, tolerance: Any) -> tuple[Any, Any]:
+        """Return z and the residual of ℒz = y for a block of columns; y must lie in the range of ℒ.
+
+        The tolerance is a number, or one for every column.
+        """
+        z, residual, done = self.attempt(y, tolerance, PATIENCE)
         if not done:
+            y = np.ascontiguousarray(y, dtype=self.dtype)
+            scale = np.sqrt(np.einsum("ij,ij->j", y, y, dtype=np.float64))
             residual[:] = y - (z - self.product(z))
-            strong = self._stronger()
-            limit = MOST_ITERATIONS
-            done = self._iterate(z, residual, tolerance, scale, strong, limit)
+            done = self._iterate(z, residual, tolerance, scale, self._stronger(), MOST_ITERATIONS)
         if not done:
             raise SolverError(f"the solver stopped after {MOST_ITERATIONS} iterations; loosen the tolerance")
         return z, residual
 
-    def _iterate(
-        self, z: Any, residual: Any, tolerance: float, scale: Array, precondition: Any, limit: int
-    ) -> bool:
-        """Run conjugate gradients from z on, in place; tell whether every column reached the tolerance."""
+    def attempt(self, y: Any, tolerance: Any, limit: int) -> tuple[Any, Any, bool]:
+        """Return z, the residual and whether all columns reached their tolerance, by diagonal scaling alone."""
+        y = np.ascontiguousarray(y, dtype=self.dtype)
+        scale = np.sqrt(np.einsum("ij,ij->j", y, y, dtype=np.float64))
+        z, residual = np.zeros_like(y), y.copy()
+        done = not scale.any() or self._iterate(z, residual, tolerance, scale, None, limit)
+        return z, residual, done
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _iterate(self, z: Any, residual: Any, tolerance: Any, scale: Array, precondition: Any, limit: int) -> bool:
+        """Run conjugate gradients from z on, in place; tell whether every column reached the tolerance.
+
+        A column that has reached it stays as it is: residuals may rise again where a small eigenvalue is met.
+        """
         goal = (tolerance * scale) ** 2
+        done = scale == 0
         w = residual if precondition is None else precondition(residual)
         p = w.copy()
         rho = _dots(residual, w)
         for _ in range(limit):
             q = p - self.product(p)
             curvature = _dots(p, q)
-            step = _ratio(rho, curvature).astype(self.dtype)
+            step = np.where(done, 0.0, _ratio(rho, curvature)).astype(self.dtype)
             z += step * p
             residual -= step * q
-            self.iterations += 1
             size = _dots(residual, residual)
-            if (size <= goal).all():
+            self.iterations += 1
+            if not np.isfinite(size).all():  # an eigenvalue beyond what the type resolves
+                z[:] = 0.0
+                return False
+            done |= size <= goal
+            if done.all():
                 return True
             w = residual if precondition is None else precondition(residual)
             new = size if precondition is None else _dots(residual, w)
-            p *= _ratio(new, rho).astype(self.dtype)
+            p *= np.where(done, 0.0, _ratio(new, rho)).astype(self.dtype)
             p += w
             rho = new
         return False

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.types import Array
@@ -116,6 +117,26 @@ def sparsify(
     if wanted is not None:
         plan = replace(plan, oversampling=_sampling_for(form.edges, scores, plan, wanted, seed))
     return form.back(sample_edges(form.edges, scores, plan, seed).graph)
+
+
+def sparser(graph: Edges, sparsifier: Any, random_state: RandomState, ridge: float = 0.0) -> Edges:
+    """Return what a learner's parameter ``sparsifier`` makes of its graph.
+
+    None: the graph. A number: the oversampling of :func:`sparsify`. A sparsifier is cloned and fitted; one without
+    a seed takes the learner's. A function is given the edges and returns a graph.
+    """
+    if sparsifier is None or len(graph) == 0:
+        return graph
+    if isinstance(sparsifier, int | float | np.number):
+        found: Edges = sparsify(graph, oversampling=float(sparsifier), ridge=ridge, random_state=random_state)
+        return found
+    if hasattr(sparsifier, "fit"):
+        fresh = clone(sparsifier)
+        if fresh.random_state is None:
+            fresh.set_params(random_state=random_state)
+        sample: Edges = fresh.set_params(n_nodes=graph.n_nodes).fit(graph).sample_.graph
+        return sample
+    return read_graph(sparsifier(graph), graph.n_nodes).edges.on_nodes(graph.n_nodes)
 
 
 def _sampling_for(edges: Edges, scores: Array, plan: GraphPlan, eps: float, seed: int) -> float:

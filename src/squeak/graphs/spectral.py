@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lobpcg
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,8 +16,8 @@ from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
 from squeak.graphs.forms import read_graph
-from squeak.graphs.solver import NormalisedSystem
-from squeak.graphs.sparsify import sparsify
+from squeak.graphs.solver import NormalisedSystem, scaled_weights
+from squeak.graphs.sparsify import sparser, sparsify
 
 DENSE = 600
 """Nodes up to which all eigenvectors are computed."""
@@ -32,7 +32,7 @@ class LaplacianSmoother(BaseEstimator):
     ----------
     smoothing : float
         λ: how much neighbours draw each other together.
-    sparsifier : None, number or sparsifier
+    sparsifier : None, number, sparsifier or callable
         As in :class:`HarmonicClassifier`. With an (ε, 1/smoothing)-sparsifier, ‖f̃ − f‖² ≤ ε²/(1 − ε)·yᵀf.
     random_state : None, int, RandomState or Generator
 
@@ -57,24 +57,15 @@ class LaplacianSmoother(BaseEstimator):
         """Read the graph, and sparsify it where that is asked for."""
         if not 0 < self.smoothing < np.inf:
             raise ValueError(f"smoothing must be positive and finite; it is {self.smoothing!r}")
-        edges = read_graph(graph).edges
-        if isinstance(self.sparsifier, int | float | np.number):
-            edges = sparsify(
-                edges,
-                oversampling=float(self.sparsifier),
-                ridge=1.0 / self.smoothing,
-                random_state=self.random_state,
-            )
-        elif self.sparsifier is not None:
-            edges = clone(self.sparsifier).set_params(n_nodes=edges.n_nodes).fit(edges).sample_.graph
+        edges = sparser(read_graph(graph).edges, self.sparsifier, self.random_state, ridge=1.0 / self.smoothing)
         self.graph_: Edges = edges
-        self._system = NormalisedSystem(edges.with_weights(self.smoothing * edges.weights), 1.0)
+        self._system = NormalisedSystem(edges.with_weights(scaled_weights(edges, self.smoothing, "smoothing")), 1.0)
         return self
 
     def transform(self, y: Any) -> Array:
         """Return the smoothed values; y has a value, or a row of values, for every node."""
         check_is_fitted(self)
-        values = np.asarray(y, dtype=np.float64)
+        values = np.atleast_1d(np.asarray(y, dtype=np.float64))
         if values.shape[0] != self.graph_.n_nodes or not np.isfinite(values).all():
             raise ValueError(f"y must have a finite value for each of the {self.graph_.n_nodes} nodes")
         with engine.single_blas():
@@ -117,7 +108,7 @@ def laplacian_eigenmaps(
     scale = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)) if normalised else np.ones(n)
     L = edges.laplacian().multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
     with engine.single_blas():
-        if n <= DENSE:
+        if n <= DENSE or 5 * (n_components + 4) >= n:  # LOBPCG is for few vectors
             vectors = np.linalg.eigh(L.toarray())[1][:, 1 : n_components + 1]
         else:
             vectors = _smallest(edges, L, scale, n_components, generator_at(draw_seed(random_state), PROBE))

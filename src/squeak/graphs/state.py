@@ -78,7 +78,8 @@ class StreamState:
         self.n_seen, self.n_nodes, self._nodes_seen, self._size, self._scored = 0, plan.n_nodes, plan.n_nodes, 0, 0
         self._parts: list[EdgeSample] = []
         self._oracle: Oracle | None = None
-        self._result: tuple[int, EdgeSample] | None = None
+        self._scored_at = -1
+        self._result: tuple[tuple[int, int], EdgeSample] | None = None
 
     def read(self, block: Edges) -> None:
         """Take in a block, in pieces that end where a scoring is due: how the stream is cut does not matter."""
@@ -96,7 +97,7 @@ class StreamState:
             scores = self._oracle.new_scores(piece.u, piece.v, piece.weights)
             p = keep_probability(scores, plan.oversampling, plan.copies)
             if plan.connected:
-                p[scores >= 1.0] = 1.0  # they join two components
+                p[self._oracle.joins(piece.u, piece.v)] = 1.0
         kept = np.flatnonzero(uniforms < any_survives(p, plan.copies))
         nodes = np.maximum(np.maximum.accumulate(piece.v[kept] + 1), self._nodes_seen)
         limit = np.maximum(GROWTH * self._scored, np.maximum(FIRST, self._first_size(nodes)))
@@ -152,14 +153,19 @@ class StreamState:
             sample = shrink(sample, self._oracle, self.seed, self.n_seen, connected=self.plan.connected)
             self._parts = [sample]
         self._size = self._scored = len(sample)
+        self._scored_at = self.n_seen
 
     def result(self) -> EdgeSample:
-        """Return what the stream has come to: the sample, thinned once more where edges may be dropped."""
+        """Return what the stream has come to: the sample, thinned once more where edges may be dropped.
+
+        Not where it was thinned at this very edge: the coins of a place are tossed once.
+        """
         sample = self._whole(self.n_nodes)
-        if not self.drops or len(sample) < FIRST:
+        if not self.drops or len(sample) < FIRST or self._scored_at == self.n_seen:
             return sample
-        if self._result is None or self._result[0] != self.n_seen:
+        now = self.n_seen, self.n_nodes
+        if self._result is None or self._result[0] != now:
             oracle = Oracle(sample.atoms, self.plan.scoring, self.seed, self.n_seen)
             left = shrink(sample, oracle, self.seed, self.n_seen, connected=self.plan.connected)
-            self._result = (self.n_seen, left)
+            self._result = (now, left)
         return self._result[1]

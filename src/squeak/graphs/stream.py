@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.graphs.blocks import edge_blocks
+from squeak.graphs.forms import is_path
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.state import DEFAULT_OVERSAMPLING, StreamState, make_plan
 
@@ -64,7 +65,8 @@ class EdgeStream(BaseEstimator):
         A pair that comes again is another, parallel edge: its weight is added.
         """
         stream = self._stream if hasattr(self, "_stream") else self._begin()
-        for block in edge_blocks(edges, self.n_nodes, first=stream.n_seen):
+        blocks = edges if hasattr(edges, "__next__") or is_path(edges) else iter([edges])
+        for block in edge_blocks(blocks, self.n_nodes, first=stream.n_seen):
             stream.read(block)
         self._stream = stream
         return self

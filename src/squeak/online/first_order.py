@@ -147,9 +147,17 @@ class FirstOrder(OnlineEstimator):
     """The parameters that all first-order estimators share."""
 
     _poor_on_few_rows: ClassVar[bool] = True
-    eta: float
-    schedule: str
     tube: float
+
+    def __init__(
+        self, kernel: Any, loss: str, eta: float, schedule: str, bound: float | None, random_state: RandomState
+    ) -> None:
+        self.kernel = kernel
+        self.loss = loss
+        self.eta = eta
+        self.schedule = schedule
+        self.bound = bound
+        self.random_state = random_state
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -222,14 +230,9 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
         bound: float | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.penalty = penalty
         self.tube = tube
-        self.bound = bound
-        self.random_state = random_state
 
 
 class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
@@ -267,10 +270,5 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
         bound: float = 10.0,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.penalty = penalty
-        self.bound = bound
-        self.random_state = random_state

@@ -213,14 +213,9 @@ class FOGDRegressor(_Fourier, OnlineRegressor):
         bound: float | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.n_frequencies = n_frequencies
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
         self.tube = tube
-        self.bound = bound
-        self.random_state = random_state
 
 
 class FOGDClassifier(_Fourier, OnlineClassifier):
@@ -257,13 +252,8 @@ class FOGDClassifier(_Fourier, OnlineClassifier):
         bound: float = 10.0,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.n_frequencies = n_frequencies
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
-        self.bound = bound
-        self.random_state = random_state
 
 
 class DualSGDRegressor(_Fourier, OnlineRegressor):
@@ -303,15 +293,10 @@ class DualSGDRegressor(_Fourier, OnlineRegressor):
         bound: float | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.n_frequencies = n_frequencies
         self.max_atoms = max_atoms
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
         self.tube = tube
-        self.bound = bound
-        self.random_state = random_state
 
 
 class DualSGDClassifier(_Fourier, OnlineClassifier):
@@ -349,11 +334,6 @@ class DualSGDClassifier(_Fourier, OnlineClassifier):
         bound: float = 10.0,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.n_frequencies = n_frequencies
         self.max_atoms = max_atoms
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
-        self.bound = bound
-        self.random_state = random_state

@@ -133,15 +133,10 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
         bound: float | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.max_atoms = max_atoms
         self.rank = rank
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
         self.tube = tube
-        self.bound = bound
-        self.random_state = random_state
 
 
 class NOGDClassifier(_NOGD, OnlineClassifier):
@@ -179,11 +174,6 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
         bound: float = 10.0,
         random_state: RandomState = None,
     ) -> None:
-        self.kernel = kernel
+        super().__init__(kernel, loss, eta, schedule, bound, random_state)
         self.max_atoms = max_atoms
         self.rank = rank
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
-        self.bound = bound
-        self.random_state = random_state

@@ -131,6 +131,10 @@ class NewtonLearner:
         space = self.space
         columns = space.columns(x)[0]
         phi = space.mixing.dot(columns)
+        grown = space
+        if not space.frozen:  # whatever is refused is refused before anything is learned
+            grown = space.enter_row(x, columns, self._coin())
+            _guard(grown, self.n_seen + 1)
         if space.size:
             said = [head.learn_row(phi, y) for head, y in zip(self.heads, targets, strict=True)]
         else:
@@ -139,14 +143,11 @@ class NewtonLearner:
                 float(head.learn_block(nothing, np.array([y]))[0])
                 for head, y in zip(self.heads, targets, strict=True)
             ]
-        if not space.frozen:
-            grown = space.enter_row(x, columns, self._coin())
-            _guard(grown, self.n_seen + 1)
-            if grown.size > space.size:
-                self.growths += 1
-                for head in self.heads:
-                    head.extend(grown.size)
-            self.space = grown
+        if grown.size > space.size:
+            self.growths += 1
+            for head in self.heads:
+                head.extend(grown.size)
+        self.space = grown
         self.n_seen += 1
         return said
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from squeak.core.kernels import Kernel, resolve
-from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
+from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, same_rows, take
 from squeak.core.sources import Preprocessing
 from squeak.core.types import Array, Rows
 
@@ -140,19 +140,31 @@ class Stream:
         self.n_seen += len(targets)
         if self.n_seen in WARM_UP:
             last = self.n_seen == WARM_UP[-1]
-            try:
-                kernel = resolve(self.kernel, held[0])
-            except ValueError:
-                if not last:
-                    return said
-                warnings.warn("the first rows are all equal: the kernel's width is set to 1", stacklevel=2)
-                kernel = _with_width_one(self.kernel)
-            self._begin(kernel, held[0])
+            kernel = self._width_of(held[0])
+            if kernel is None and not last:
+                return said
+            self._begin(_with_width_one(self.kernel) if kernel is None else kernel, held[0])
             if self.learner is not None:
                 self.learner.learn(*held)
             if last:
                 self.warming, self.held = False, None
+                if kernel is None:  # said last, for a warning may be an error
+                    alike = same_rows(held[0], take(held[0], np.zeros(n_rows(held[0]), dtype=np.int64)))
+                    reason = (
+                        "the first rows are all equal"
+                        if alike
+                        else "distances of the first rows overflow or vanish"
+                    )
+                    warnings.warn(f"{reason}: the kernel's width is set to 1", stacklevel=2)
         return said
+
+    def _width_of(self, rows: Rows) -> Any:
+        """Return the kernel with its width learned from rows, or None where they do not tell one."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return resolve(self.kernel, rows)
+        except ValueError:
+            return None
 
     def _begin(self, kernel: Any, rows: Rows) -> None:
         self.learner = self.build(kernel, rows, self.n_outputs, self.seed)

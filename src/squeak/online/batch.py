@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine
 from squeak.core.rows import n_rows, take
@@ -34,7 +35,7 @@ class Batch:
     Attributes
     ----------
     mean_loss_ : float
-        Mean loss over the rows and outputs.
+        The mean of ``losses_``.
     losses_ : array of shape (n,)
         The loss of every row, summed over the outputs.
     weights_ : array of shape (coordinates, outputs)
@@ -93,6 +94,8 @@ class Batch:
         ----------
         X : rows of shape (n, d)
         """
+        if not hasattr(self, "weights_"):
+            raise NotFittedError("this Batch has seen no rows yet: call fit")
         rows = self.model._check_new(X)
         space = self.model._stream.learner.space
         parts = engine.map_ordered(

@@ -192,7 +192,10 @@ class KonsLearner:
             head.c, head.D, head.q, head.rows = c.tolist(), D.tolist(), q, numbers.tolist()
             head.factor = GrowingCholesky(factor)
             if head.sketch is not None:
-                head.sketch.factor = GrowingCholesky(np.array(arrays[f"head{i}_sketch"]))
+                sketch = np.array(arrays[f"head{i}_sketch"])
+                if sketch.shape != (m, m) or not np.isfinite(sketch).all():
+                    raise ValueError("the learner's sketch is damaged")
+                head.sketch.factor = GrowingCholesky(sketch)
             head.rule.bound, head.rule.round = float(facts["bound"]), int(facts["round"])
             head.gain = float(facts["gain"])
         self.rows, self.n_seen, self.seed = rows, n, int(content["seed"])

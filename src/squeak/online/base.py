@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import get_blas_funcs
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -23,6 +24,8 @@ from squeak.online.stream import Learner, Stream
 from squeak.samplers.base import own_kernel
 
 _dot = get_blas_funcs("dot", dtype=np.float64)
+
+FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 LARGEST_TARGET = 1e150
 """A larger target's square is not a number that float64 has."""
@@ -48,7 +51,7 @@ class OnlineEstimator(BaseEstimator):
     _head: Rows
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Learner:
-        raise TypeError(f"{type(self).__name__} is abstract: use ConKonsRegressor or another of squeak.online")
+        raise self._abstract()
 
     def _check_parameters(self) -> None:
         """Raise one clear error for a parameter that makes no sense."""
@@ -122,7 +125,7 @@ class OnlineEstimator(BaseEstimator):
         """
         stream = getattr(self, "_stream", None)
         if stream is None or stream.n_seen == 0:
-            return self.test_then_train(np.asarray(x).reshape(1, -1), np.asarray([y]))[0]
+            return self.test_then_train(self._table_of(x), np.asarray([y]))[0]
         row = self._light(x)
         return self._answer(stream.learn_row(row, self._target_of(y)))
 
@@ -234,11 +237,19 @@ class OnlineEstimator(BaseEstimator):
         )
         return rows if isinstance(rows, np.ndarray) else check_rows(rows, kernel)
 
+    def _table_of(self, x: Any) -> Any:
+        """Return the very first row as a table of one, for the whole check."""
+        if not getattr(own_kernel(self.kernel), "requires_vector_input", True) and not isinstance(x, np.ndarray):
+            return [x]
+        return x if sp.issparse(x) else np.asarray(x).reshape(1, -1)
+
     def _light(self, x: Any) -> Rows:
-        """Return one row as a table of one, checked in O(d)."""
+        """Return one row as a table of one, of the kind that the rows before had, checked in O(d)."""
         if isinstance(self._head, list):
             return [x]
-        row = x if isinstance(x, np.ndarray) and x.dtype == np.float64 else np.asarray(x, dtype=np.float64)
+        if sp.issparse(x) or sp.issparse(self._head):
+            return self._light_sparse(x)
+        row = x if isinstance(x, np.ndarray) and x.dtype in FLOATS else np.asarray(x, dtype=np.float64)
         if row.shape != (self.n_features_in_,):
             raise ValueError(f"a row has shape ({self.n_features_in_},); this has shape {row.shape}")
         if not math.isfinite(_dot(row, row)) and not np.isfinite(row).all():  # the product is fast; it may overflow
@@ -246,24 +257,40 @@ class OnlineEstimator(BaseEstimator):
             raise ValueError(f"column {column} is {row[column]}: drop or impute missing and infinite values first")
         return row.reshape(1, -1)
 
+    def _light_sparse(self, x: Any) -> Rows:
+        if not sp.issparse(self._head):
+            raise TypeError("this row is sparse; the rows before were dense: pass x.toarray()[0]")
+        row = x if sp.issparse(x) else np.asarray(x, dtype=np.float64)
+        if row.shape not in ((self.n_features_in_,), (1, self.n_features_in_)):
+            raise ValueError(f"a row has shape ({self.n_features_in_},); this has shape {row.shape}")
+        return check_rows(sp.csr_array(row.reshape(1, -1)), self._stream.kernel)
+
     @staticmethod
     def _state_names() -> tuple[str, ...]:
         return ("_stream", "_head", "n_features_in_", "feature_names_in_", "classes_")
 
     def _encode(self, y: Any, first: bool) -> Array:
-        raise NotImplementedError
+        """Return the targets of rows, one column an output."""
+        raise self._abstract()
 
     def _target_of(self, y: Any) -> list[float]:
-        raise NotImplementedError
+        """Return the targets of one row."""
+        raise self._abstract()
 
     def _answers(self, scores: Array) -> Any:
-        raise NotImplementedError
+        """Return what users are told of the scores of rows."""
+        raise self._abstract()
 
     def _answer(self, scores: list[float]) -> Any:
-        raise NotImplementedError
+        """Return what users are told of the scores of one row."""
+        raise self._abstract()
 
     def _first_answer(self) -> Any:
-        raise NotImplementedError
+        """Return the prediction before any row was learned."""
+        raise self._abstract()
+
+    def _abstract(self) -> TypeError:
+        return TypeError(f"{type(self).__name__} is abstract: use ConKonsRegressor or another of squeak.online")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_stream") and self._stream.n_seen > 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +37,8 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         return ValueError(f"the target{where} is {target:g}, beyond bound = {self.bound:g}: raise it, or scale")
 
     def _target_of(self, y: Any) -> list[float]:
+        if y is None or isinstance(y, str):
+            raise ValueError(f"the target is {y!r}: it must be a number")
         target = float(y)
         if not abs(target) <= (LARGEST_TARGET if self.bound is None else self.bound):
             raise self._beyond(target)
@@ -67,9 +71,8 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         classes : array of labels, optional
             All labels that may come; needed with the first rows unless these hold them all.
         """
-        if classes is not None:
-            self._take_classes(classes)
-        return self._read(X, y)
+        with self._taking(classes):
+            return self._read(X, y)
 
     def learn_one(self, x: Any, y: Any, classes: Any = None) -> Any:
         """Predict one row, then learn from it; returns the predicted label. The fast path, with a light check.
@@ -81,9 +84,10 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         classes : array of labels, optional
             All labels that may come; needed with the first row.
         """
-        if classes is not None:
-            self._take_classes(classes)
-        return super().learn_one(x, y)
+        if classes is None:
+            return super().learn_one(x, y)
+        with self._taking(classes):
+            return super().learn_one(x, y)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores: shape (n,) for two classes, the second's side positive; (n, classes) for more.
@@ -95,6 +99,18 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         self._needs_rows()
         scores = self._stream.scores(self._check_new(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    @contextmanager
+    def _taking(self, classes: Any) -> Iterator[None]:
+        """Take the classes over; where the very first rows then fail, take them back."""
+        if classes is not None:
+            self._take_classes(classes)
+        try:
+            yield
+        except BaseException:
+            if not hasattr(self, "_stream"):
+                self.__dict__.pop("classes_", None)
+            raise
 
     def _take_classes(self, classes: Any) -> None:
         found = np.unique(np.asarray(classes))

@@ -23,11 +23,11 @@ Block = NDArray[np.floating]
 MORE, MOST = 8, 58
 """White right-hand sides at a time while they show slow directions, and in all."""
 
-REACH = 4.0
+REACH = 2.0
 """An eigenvalue of ℒ below this over the number of nodes counts.
 
 A cut of conductance λ around half of n nodes adds about 1/(λ·n) to the leverage that its edges have by their own
-degrees; where that is below a quarter it is left to the projections.
+degrees; where that is below a half it is left to the projections.
 """
 
 SINGLE = 1e-5

@@ -56,7 +56,7 @@ def draw_peers() -> None:
     axis.axvline(1.0, color="k", lw=0.8)
     axis.set_xscale("log")
     axis.set_xlim(right=axis.get_xlim()[1] * 1.6)
-    axis.set_xlabel("the peer takes so many times as long as squeak (line: smallest to largest of the repeats)")
+    axis.set_xlabel("time of the peer over squeak's (line: all repeats)", loc="right")
     figure.tight_layout()
     figure.savefig(IMAGES / "bench_peers.png", dpi=110)
     plt.close(figure)

@@ -18,7 +18,7 @@ COLUMNS = 8
 
 
 def page(obj: Any, path: Path, atoms: int) -> str:
-    """Return the page for a dictionary, a sampler or checkpoint, or a preprocessing."""
+    """Return the page for a dictionary, a sampler or checkpoint, a model on a dictionary, or a preprocessing."""
     head = f"{path} ({path.stat().st_size / 1e3:,.0f} kB)"
     if isinstance(obj, Preprocessing):
         return "\n".join([f"{head}: preprocessing", *_preprocessing(obj)])
@@ -26,8 +26,15 @@ def page(obj: Any, path: Path, atoms: int) -> str:
         return "\n".join([f"{head}: {type(obj).__name__}, {obj.n_seen_:,} rows learned so far", *_online(obj)])
     lines = []
     if not isinstance(obj, Dictionary):
-        lines.append(f"{head}: {type(obj).__name__}, {obj.n_seen_:,} rows read so far")
-        obj = obj.dictionary_
+        found = getattr(obj, "dictionary_", None)
+        if not isinstance(found, Dictionary):
+            return f"{head}: {type(obj).__name__}; `squeak report {path} --out report.html` says more"
+        seen = getattr(obj, "n_seen_", None)
+        lines.append(f"{head}: {type(obj).__name__}" + ("" if seen is None else f", {seen:,} rows read so far"))
+        names = {"alpha_": "alpha", "solver_": "solver", "classes_": "classes"}
+        known = {words: getattr(obj, name) for name, words in names.items() if hasattr(obj, name)}
+        lines += [f"  {words:<20} {value}" for words, value in known.items()]
+        obj = found
     else:
         lines.append(f"{head}: dictionary")
     lines += [*_facts(obj), "", *_spectrum(obj)]

@@ -132,3 +132,25 @@ def test_a_plan_for_one_atom_is_measured():
     from squeak.samplers.plan import calibrate
 
     assert calibrate(1, 1).leaf(1e6) > 0
+
+
+def test_every_model_can_be_shown_in_the_terminal(data, tmp_path):
+    from squeak.page import page
+
+    X, y = data
+    for model in (KernelRidge(K, max_atoms=20, random_state=0).fit(X, y), KernelClassifier(K).fit(X, y > 0)):
+        model.save(tmp_path / "m.sqk")
+        text = page(squeak.load(tmp_path / "m.sqk"), tmp_path / "m.sqk", 3)
+        assert type(model).__name__ in text
+        assert "alpha" in text
+
+
+def test_missing_values_at_prediction_are_a_matter_of_the_fit(table, tmp_path):
+    from squeak.cli.models import _blocks
+
+    path, columns, y = table
+    model = KernelRidge(K, max_atoms=20).fit(squeak.rows(path, "y"))
+    holes = columns.assign(a=np.nan)
+    source = squeak.rows(holes, preprocessing=model.dictionary_.preprocessing)
+    with pytest.raises(ValueError, match="or fit the model with missing='median'"):
+        list(_blocks(source))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -177,7 +178,7 @@ def predict(
     rows = 0
     with replacing(out) as stream:
         writer = None
-        for block in source.blocks():
+        for block in _blocks(source):
             columns = _predictions(learner, block.X, probabilities, std)
             table = pa.table(columns)
             writer = writer or pq.ParquetWriter(stream, table.schema)
@@ -204,7 +205,7 @@ def evaluate(
     learner = _loaded(model)
     source = _opened(learner, data, target, on_bad_rows, delimiter, header, na_values)
     predicted, truth, chances = [], [], []
-    for block in source.blocks():
+    for block in _blocks(source):
         columns = _predictions(learner, block.X, hasattr(learner, "predict_proba"), False)
         predicted.append(columns.pop("prediction"))
         truth.append(block.y)
@@ -266,6 +267,15 @@ def _opened(
         header=header,
         na_values=names_of(na_values) or (),
     )
+
+
+def _blocks(source: Any) -> Iterator[Any]:
+    """Give the blocks of rows; how missing values are filled was decided when the model was fitted."""
+    try:
+        yield from source.blocks()
+    except ValueError as error:
+        fitted = str(error).replace("or fill missing values with", "or fit the model with")
+        raise ValueError(fitted) from None
 
 
 def _predictions(learner: Any, rows: Any, probabilities: bool, std: bool) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def test_every_model_can_be_shown_in_the_terminal(data, tmp_path):
 def test_missing_values_at_prediction_are_a_matter_of_the_fit(table, tmp_path):
     from squeak.cli.models import _blocks
 
-    path, columns, y = table
+    path, columns, _ = table
     model = KernelRidge(K, max_atoms=20).fit(squeak.rows(path, "y"))
     holes = columns.assign(a=np.nan)
     source = squeak.rows(holes, preprocessing=model.dictionary_.preprocessing)

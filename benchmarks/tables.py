@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.common import RESULTS
@@ -262,9 +263,9 @@ def peers_table() -> str:
             f"median error {ours:.3f}, theirs {theirs:.3f} |"
         )
     for name, r in result("bandits").get("bayes_opt", {}).items():
-        ours, theirs = (sorted(r[who])[len(r[who]) // 2] for who in ("ours", "theirs"))
+        ours, theirs = (median(r[who]) for who in ("ours", "theirs"))
         lines.append(
-            f"| `minimize`, {name}, 100 steps | bayes_opt | a step {r['speed']['median']:.0f}× | simple regret {ours:.1e}, theirs {theirs:.1e} |"
+            f"| `minimize`, {name}, 100 steps, {len(r['ours'])} seeds | bayes_opt | a step {r['speed']['median']:.0f}× | simple regret {ours:.1e}, theirs {theirs:.1e} |"
         )
     rows = "\n".join(lines)
     return f"""

@@ -58,15 +58,15 @@ class SgdLearner(FourierLearner):
 
     def _encode(self, y: Any) -> Array:
         """Return targets as numbers, shape (n, outputs)."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract")
 
     def _look(self, y: Any, weight: Any) -> None:
         """Take note of the targets of a block, in the look at all rows before the fit."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract")
 
     def _intercept(self) -> Array:
         """Return the constant that the features are added to, from what was looked at."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract")
 
     def _begin(self, survey: Survey) -> Descent:
         """Draw the features and fix batch and step, for so many rows and this sample of them."""

@@ -27,7 +27,7 @@ class TreeShaped:
 
     def _checked(self, X: Any) -> Any:
         """Return an array of rows, or raise."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract")
 
     def _tree_of(self, n_parts: int) -> Tree:
         """Return the tree, with as many leaves as there are parts."""

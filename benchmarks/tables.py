@@ -157,7 +157,7 @@ def pages() -> tuple[str, str, str, str]:
     more += "\n" + plan_page(result("plan"))[0]
     page = f"""# Benchmarks
 
-`make bench` runs all of them (about 6 minutes on two cores); `.venv/bin/python -m benchmarks limit` runs one. Each prints ratios of
+`make bench` runs all of them (hours on two cores); `.venv/bin/python -m benchmarks limit` runs one. Each prints ratios of
 things measured in the same run, in turn, and writes `results/NAME.json`; `.venv/bin/python -m benchmarks.tables` writes this page
 from them. Real data sets are looked for in `SQUEAK_DATA` and left out where absent. Two cores of a shared machine.
 

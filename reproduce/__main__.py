@@ -25,7 +25,7 @@ ALL |= {"table_5_1": table_5_1, "table_5_2": table_5_2, "disre": disre, "few_lab
 ALL |= {"starvation": starvation, "regret_curves": regret_curves}
 HEAD = """# Reproductions
 
-What the papers report beside what squeak measures, by `make reproduce` (about half an hour on two cores; one of them:
+What the papers report beside what squeak measures, by `make reproduce` (more than an hour on two cores; one of them:
 `.venv/bin/python -m reproduce table_3_1`). Real data sets are looked for in `SQUEAK_DATA` and left out where absent. Two cores of a
 shared machine. This page and `index.html` are written from `results/*.json`.
 """

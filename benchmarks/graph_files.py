@@ -70,7 +70,7 @@ def workers() -> dict[str, Any]:
             for count in seconds:
                 with (
                     LocalCluster(
-                        count, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+                        n_workers=count, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
                     ) as cluster,
                     Client(cluster) as client,
                 ):

@@ -51,9 +51,12 @@ class Edges:
 
     @cached_property
     def _adjacency(self) -> Any:
-        n = self.n_nodes
-        half = sp.coo_matrix((self.weights, (self.u.astype(np.int32), self.v.astype(np.int32))), (n, n)).tocsr()
-        return half + half.T.tocsr()
+        """Each edge from its larger node first: rows of sorted edges then come out sorted."""
+        n, u, v = self.n_nodes, self.u.astype(np.int32), self.v.astype(np.int32)
+        ends = np.concatenate([v, u]), np.concatenate([u, v])
+        A = sp.coo_matrix((np.concatenate([self.weights, self.weights]), ends), (n, n)).tocsr()
+        A.sum_duplicates()
+        return A
 
     def degrees(self) -> Array:
         """Return the sum of the weights at every node."""
@@ -72,8 +75,21 @@ class Edges:
 
     @cached_property
     def _components(self) -> tuple[int, IntArray]:
+        if self.parents_from_first is not None:
+            return 1, np.zeros(self.n_nodes, dtype=np.int64)
         count, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
         return int(count), labels.astype(np.int64)
+
+    @cached_property
+    def parents_from_first(self) -> IntArray | None:
+        """The parent of every node as seen from node 0, −1 of itself; None where some are not reached."""
+        if self.n_nodes == 0:
+            return None
+        reached, parents = sp.csgraph.breadth_first_order(self._adjacency, 0, return_predecessors=True)
+        if len(reached) < self.n_nodes:
+            return None
+        parents[0] = -1
+        return np.asarray(parents.astype(np.int64))
 
 
 def check_edges(
@@ -152,13 +168,36 @@ def _weights(weights: Any, n: int, place: str, first: int) -> Array:
 
 def merged(edges: Edges) -> Edges:
     """Return the graph with parallel edges added up, sorted by (u, v): the order of ``triu(A).nonzero()``."""
+    return merged_places(edges)[0]
+
+
+def merged_places(edges: Edges) -> tuple[Edges, Any]:
+    """Return the merged graph and the place in it of each of the edges given."""
     key = edges.u * edges.n_nodes + edges.v
-    if len(key) > 1 and not np.all(key[1:] > key[:-1]):
-        order = np.argsort(key, kind="stable")
-        key, u, v, w = key[order], edges.u[order], edges.v[order], edges.weights[order]
-        new = np.concatenate([[True], key[1:] > key[:-1]])
-        if not new.all():
-            first = np.flatnonzero(new)
-            u, v, w = u[first], v[first], np.add.reduceat(w, first)
-        return Edges(edges.n_nodes, u, v, w)
-    return edges
+    if len(key) < 2 or np.all(key[1:] > key[:-1]):
+        return edges, slice(None)
+    order = _sorted_order(edges, key)
+    key = key[order]
+    first = np.flatnonzero(np.concatenate([[True], key[1:] > key[:-1]]))
+    graph = edges.take(order[first])
+    place = np.empty(len(key), dtype=np.int64)
+    if len(first) == len(key):
+        place[order] = np.arange(len(key))
+        return graph, place
+    place[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(key)))
+    return graph.with_weights(np.add.reduceat(edges.weights[order], first)), place
+
+
+def _sorted_order(edges: Edges, key: IntArray) -> IntArray:
+    """Return the stable order by (u, v): by counting, in linear time, where there are not too many nodes."""
+    if edges.n_nodes > 4 * len(edges):
+        return np.argsort(key, kind="stable")
+    by_v = _counted(edges.v, edges.n_nodes)
+    return np.asarray(by_v[_counted(edges.u[by_v], edges.n_nodes)])
+
+
+def _counted(values: IntArray, n: int) -> IntArray:
+    """Return the stable order of whole numbers below n: the columns of a matrix with one entry in each row."""
+    m = len(values)
+    entries = (np.ones(m, dtype=np.int8), values.astype(np.int32), np.arange(m + 1))
+    return np.asarray(sp.csr_matrix(entries, shape=(m, n)).tocsc().indices)

@@ -10,17 +10,16 @@ from squeak.core.seeds import generator_at
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import Edges
 
+FIRST_ROUND = 4
+"""Edges a component that are looked at first, those of the best scores."""
+
 
 def rooted_forest(edges: Edges) -> IntArray:
     """Return the parent of every node in a spanning forest, −1 at roots."""
     n = edges.n_nodes
-    A = edges._adjacency
-    reached, parents = sp.csgraph.breadth_first_order(A, 0, directed=True, return_predecessors=True)
-    if len(reached) == n:
-        parents = parents.astype(np.int64)
-        parents[0] = -1
-        return np.asarray(parents)
-    _, labels = edges.components()
+    if edges.parents_from_first is not None:
+        return edges.parents_from_first
+    A, (_, labels) = edges.adjacency(), edges.components()
     roots = np.unique(labels, return_index=True)[1]
     above = sp.csr_matrix((np.ones(len(roots)), (np.zeros(len(roots), dtype=int), roots)), (1, n))
     with_root = sp.bmat([[A, above.T], [above, None]], format="csr")  # one more node, joined to a node of each
@@ -94,16 +93,28 @@ def best_forest(edges: Edges, scores: Array) -> NDArray[np.bool_]:
 def forest_beyond(edges: Edges, sure: NDArray[np.bool_], scores: Array) -> NDArray[np.bool_]:
     """Mark edges of the best scores that, with those that are sure to stay, hold every component together.
 
-    The sure ones are contracted first, so that little is left to sort.
+    The sure ones are contracted first. Of what is left the best few edges a node are taken before the others: their
+    forest is part of that of all, and contracts nearly everything.
     """
-    _, labels = edges.take(sure).components()
-    a, b = labels[edges.u], labels[edges.v]
-    open_ones = np.flatnonzero(a != b)
-    a, b = a[open_ones], b[open_ones]
-    rest = Edges(edges.n_nodes, np.minimum(a, b), np.maximum(a, b), edges.weights[open_ones])
     chosen = np.zeros(len(edges), dtype=bool)
-    chosen[open_ones[best_forest(rest, scores[open_ones])]] = True
-    return chosen
+    fixed = sure
+    while True:
+        _, labels = edges.take(fixed).components()
+        a, b = labels[edges.u], labels[edges.v]
+        open_ones = np.flatnonzero(a != b)
+        left = len(open_ones)
+        if left == 0:
+            return chosen
+        few = FIRST_ROUND * (int(labels.max()) + 1)
+        if left > 2 * few:
+            values = scores[open_ones]
+            open_ones = open_ones[values >= np.partition(values, left - few)[left - few]]
+        a, b = a[open_ones], b[open_ones]
+        rest = Edges(edges.n_nodes, np.minimum(a, b), np.maximum(a, b), edges.weights[open_ones])
+        chosen[open_ones[best_forest(rest, scores[open_ones])]] = True
+        if len(open_ones) == left:
+            return chosen
+        fixed = sure | chosen
 
 
 def spanned_alike(one: Edges, other: Edges) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from squeak.core import engine
 from squeak.core.seeds import PROBE, generator_at
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import Edges, merged
+from squeak.graphs.edges import Edges, merged_places
 from squeak.graphs.forest import bridges
 from squeak.graphs.projections import ProjectedResistances
 from squeak.graphs.resistance import SMALL, dense_inverse
@@ -30,8 +30,7 @@ class Oracle:
 
     def __init__(self, atoms: Edges, scoring: Scoring, seed: int, *place: int) -> None:
         self._ridge = scoring.ridge
-        self._atoms = atoms
-        graph = merged(atoms)
+        graph, self._place = merged_places(atoms)
         self._size = float(graph.weights.max())
         self._graph = graph.with_weights(graph.weights / self._size)
         self._keys = graph.u * graph.n_nodes + graph.v
@@ -63,9 +62,8 @@ class Oracle:
 
     def own_scores(self, original: Array) -> Array:
         """Return a_e·r_e for the sample's edges, a_e their original weights."""
-        atoms = self._atoms
-        place = np.searchsorted(self._keys, atoms.u * atoms.n_nodes + atoms.v)
-        return np.asarray(self._own[place] * (original / (self._graph.weights[place] * self._size)))
+        weights = self._graph.weights[self._place] * self._size
+        return np.asarray(self._own[self._place] * (original / weights))
 
     def new_scores(self, u: IntArray, v: IntArray, weights: Array) -> Array:
         """Return the leverage of each new edge, were it added alone: s/(1 + s), s = a·r; 1 across components.
@@ -92,6 +90,11 @@ class Oracle:
         return ~inside
 
     def _between(self, u: IntArray, v: IntArray) -> Array:
+        """Return the weight of the graph's own edge between each pair, 0 where there is none."""
         key = u * self._graph.n_nodes + v
+        order = np.argsort(key)
+        key = key[order]  # neighbours in memory are then looked for one after the other
         place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-        return np.where(self._keys[place] == key, self._graph.weights[place], 0.0)
+        found = np.empty(len(key))
+        found[order] = np.where(self._keys[place] == key, self._graph.weights[place], 0.0)
+        return found

@@ -128,17 +128,19 @@ def _right_sides(
 ) -> NDArray[np.floating]:
     """Return D^(-1/2)(BᵀE^½q + √ridge·q'): columns of covariance ℒ, from random signs."""
     n, m = edges.n_nodes, len(edges)
-    signs = np.unpackbits(np.frombuffer(rng.bytes(m), dtype=np.uint8)[:, None], axis=1, count=width)
-    q = signs.astype(np.float32)
-    q -= 0.5
-    root = 2.0 * np.sqrt(edges.weights)
-    ends = np.column_stack([edges.u, edges.v]).ravel().astype(np.int32)
-    B = sp.csr_matrix((np.column_stack([root, -root]).ravel(), ends, np.arange(0, 2 * m + 1, 2)), shape=(m, n))
-    y = np.asarray(B.T @ q, dtype=np.float64)
+    signs = (2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, count=width) - 1.0).astype(
+        system.dtype
+    )
+    q = signs.take(np.frombuffer(rng.bytes(m), dtype=np.uint8), axis=0)
+    ends, values = np.empty((m, 2), dtype=np.int32), np.empty((m, 2), dtype=system.dtype)
+    ends[:, 0], ends[:, 1] = edges.u, edges.v
+    values[:, 0] = np.sqrt(edges.weights)
+    np.negative(values[:, 0], out=values[:, 1])
+    y = sp.csc_matrix((values.ravel(), ends.ravel(), np.arange(0, 2 * m + 1, 2, dtype=np.int32)), shape=(n, m)) @ q
     if ridge > 0:
         y += np.sqrt(ridge) * rng.choice([-1.0, 1.0], size=(n, width))
     y *= system.scale[:, None]
-    return y.astype(system.dtype)
+    return np.asarray(y)
 
 
 class _Local:
@@ -146,17 +148,23 @@ class _Local:
 
     def __init__(self, u: IntArray, v: IntArray, weights: Array, between: Array, diagonal: Array) -> None:
         self._u, self._v = u.astype(np.int32), v.astype(np.int32)
+        self.known: Array = np.empty(len(u))
+        self._factors = np.empty((len(u), 4), dtype=np.float32)
         inverse = 1.0 / diagonal
-        iu, iv = inverse[self._u], inverse[self._v]
-        square = np.minimum(between * between * iu * iv, 1.0)
-        left = np.maximum(1.0 - square, 1e-14)
-        self.known: Array = weights * (iu + iv - 2.0 * between * iu * iv) / left
+        for start in range(0, len(u), TILE):  # what is between fits the processor's cache
+            here = slice(start, start + TILE)
+            self._fill(here, weights[here], between[here], inverse[self._u[here]], inverse[self._v[here]])
         if between is weights:
             np.minimum(self.known, 1.0, out=self.known)
-        cu, cv = np.sqrt(weights * iu), np.sqrt(weights * iv)
-        cu, cv, alpha, left = (part.astype(np.float32) for part in (cu, cv, np.sqrt(square), left))
+
+    def _fill(self, here: slice, weights: Array, between: Array, iu: Array, iv: Array) -> None:
+        square = np.minimum(between * between * iu * iv, 1.0)
+        left = np.maximum(1.0 - square, 1e-14)
+        self.known[here] = weights * (iu + iv - 2.0 * between * iu * iv) / left
+        cu, cv, alpha = np.sqrt(weights * iu), np.sqrt(weights * iv), np.sqrt(square)
         P, R = (cu - cv * alpha) / left, (cv - cu * alpha) / left
-        self._factors = np.stack([P, alpha * R, -R, -alpha * P], axis=1)
+        for column, factor in enumerate((P, alpha * R, -R, -alpha * P)):
+            self._factors[here, column] = factor
 
     def add_squares(self, z: NDArray[np.floating], t: NDArray[np.floating], total: Array) -> None:
         """Add Σ (m_u − m_v)² over the columns, for t = Nz."""

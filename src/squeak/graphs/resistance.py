@@ -13,7 +13,7 @@ from scipy.sparse.linalg import splu
 from squeak.core import engine
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
-from squeak.graphs.edges import Edges, merged
+from squeak.graphs.edges import Edges, merged_places
 from squeak.graphs.forest import bridges
 from squeak.graphs.forms import read_graph
 from squeak.graphs.projections import CHUNK, ProjectedResistances
@@ -113,18 +113,13 @@ def leverage_of(
     check_options(method, ridge, eta, n_projections, tolerance)
     if len(edges) == 0:
         return np.zeros(0)
-    graph = merged(edges)
-    if graph is not edges and len(graph) <= len(edges):
-        key, pairs = edges.u * edges.n_nodes + edges.v, graph.u * edges.n_nodes + graph.v
-        place = np.searchsorted(pairs, key)
-    else:
-        place = None
+    graph, place = merged_places(edges)
     sizes = _scaled(graph)
     graph, shift = graph.with_weights(graph.weights / sizes), ridge / sizes
     with engine.single_blas():
         scores = _by_method(graph, method, shift, eta, n_projections, tolerance, seed)
-    if place is None:
-        return scores
+    if len(graph) == len(edges):
+        return np.asarray(scores[place])
     share: Array = scores[place] * (edges.weights / sizes) / graph.weights[place]
     return share
 

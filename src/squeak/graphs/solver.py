@@ -91,7 +91,7 @@ class NormalisedSystem:
         """Return N times a block; a few columns go one by one, which is the faster way in scipy."""
         if block.shape[1] > FEW:
             return self.N @ block
-        out = np.empty_like(block)
+        out = np.empty_like(block, order="F")
         for column in range(block.shape[1]):
             out[:, column] = self.N @ np.ascontiguousarray(block[:, column])
         return out
@@ -120,11 +120,11 @@ class NormalisedSystem:
 
     def attempt(self, y: Any, tolerance: Any, limit: int) -> tuple[Any, Any, bool]:
         """Return z, the residual and whether all columns reached their tolerance, by diagonal scaling alone."""
-        y = np.ascontiguousarray(y, dtype=self.dtype)
+        y = np.asarray(y, dtype=self.dtype, order="F" if y.shape[1] <= FEW else "C")
         scale = np.sqrt(np.einsum("ij,ij->j", y, y, dtype=np.float64))
-        z, residual = np.zeros_like(y), y.copy()
+        z, residual = np.zeros_like(y), y.copy(order="K")
         done = not scale.any() or self._iterate(z, residual, tolerance, scale, None, limit)
-        return z, residual, done
+        return np.ascontiguousarray(z), np.ascontiguousarray(residual), done
 
     @np.errstate(over="ignore", invalid="ignore")
     def _iterate(self, z: Any, residual: Any, tolerance: Any, scale: Array, precondition: Any, limit: int) -> bool:
@@ -135,14 +135,16 @@ class NormalisedSystem:
         goal = (tolerance * scale) ** 2
         done = scale == 0
         w = residual if precondition is None else precondition(residual)
-        p = w.copy()
+        p = w.copy(order="K")
+        change = np.empty_like(p)
         rho = _dots(residual, w)
         for _ in range(limit):
-            q = p - self.product(p)
+            q = self.product(p)
+            np.subtract(p, q, out=q)
             curvature = _dots(p, q)
             step = np.where(done, 0.0, _ratio(rho, curvature)).astype(self.dtype)
-            z += step * p
-            residual -= step * q
+            z += np.multiply(step, p, out=change)
+            residual -= np.multiply(step, q, out=q)
             size = _dots(residual, residual)
             self.iterations += 1
             if not np.isfinite(size).all():  # an eigenvalue beyond what the type resolves
@@ -171,6 +173,8 @@ class NormalisedSystem:
 
 
 def _dots(a: Any, b: Any) -> Array:
+    if a.shape[1] <= FEW:  # columns that lie in one piece
+        return np.array([np.dot(a[:, column], b[:, column]) for column in range(a.shape[1])], dtype=np.float64)
     return np.asarray(np.einsum("ij,ij->j", a, b), dtype=np.float64)
 
 

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -47,9 +48,9 @@ def small(monkeypatch):
     monkeypatch.setattr(state_room.StreamState, "_first_size", lambda self, nodes: 25)
 
 
-def tree(e, seed):
+def tree(e, seed, copies=1):
     """Return the root of a tree of three leaves, computed by the nodes' own functions."""
-    work = EdgeWork(state_room.GraphPlan(2.0, 1, Scoring(0.0), True, 20, "edges"))
+    work = EdgeWork(state_room.GraphPlan(2.0, copies, Scoring(0.0), True, 20, "edges"))
     rows = np.column_stack([e.u, e.v, e.weights])
     cuts = [0, 30, 60, len(e)]
     leaves = [work.leaf(ArrayPart(rows, a, b), i, seed + i, 0)[0] for i, (a, b) in enumerate(pairwise(cuts))]
@@ -77,7 +78,7 @@ def test_a_merge_that_forgets_probabilities_is_caught(small, monkeypatch):
         return np.minimum(1.0, 1.3 * lowered), rng.binomial(q, lowered / p)
 
     monkeypatch.setattr(thinning_room, "thin", forgetful)
-    assert biased(tree, shuffled(CLIQUES), 120).any()
+    assert biased(partial(tree, copies=2), shuffled(CLIQUES), 120).any()
 
 
 def test_a_node_is_the_merge_of_its_children(edges):

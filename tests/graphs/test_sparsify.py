@@ -1,23 +1,34 @@
 """Checklist 11 and spec test (13): accuracy is the dense norm, weights are unbiased, components stay whole.
 
 Family of the statistical tests: 6 settings × (90 edges and their total) at 5.5 standard errors (two-sided 4e-8:
-family-wise about 2e-5), plus an allowance for outcomes too rare to be seen (see tests/samplers/test_unbiased.py).
+family-wise about 2e-5) and 1,200 chances of drawing by node (5e-5), plus an allowance for outcomes too rare to be
+seen (see tests/samplers/test_unbiased.py).
 """
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from squeak.core import storage
-from squeak.graphs import OnlineSparsifier, StreamSparsifier, sparsifier_report, sparsify, spectral_accuracy
+from squeak.graphs import (
+    OnlineSparsifier,
+    StreamSparsifier,
+    edge_leverage,
+    sparsifier_report,
+    sparsify,
+    spectral_accuracy,
+)
 from squeak.graphs import accuracy as accuracy_room
 from squeak.graphs import state as state_room
 from squeak.graphs import thinning as thinning_room
 from squeak.graphs.edges import check_edges, merged
 from squeak.graphs.forest import best_forest, spanned_alike
 from squeak.graphs.sample import EdgeSample
+from squeak.graphs.sparsify import SparsifyParameters, sample_edges
+from squeak.graphs.state import make_plan
 from tests.graphs.oracles import dense_accuracy, dense_laplacian, random_graph
 
 RUNS = 500
@@ -92,14 +103,73 @@ def test_storing_the_acceptance_ratio_is_caught(small, monkeypatch):
         return lowered / p, rng.binomial(q, lowered / p)
 
     monkeypatch.setattr(thinning_room, "thin", confused)
+    assert biased(lambda e, seed: stream(e, seed, copies=2), shuffled(CLIQUES), 300).any()
+
+
+def test_nodes_that_begin_their_draws_at_one_place_are_caught(small, monkeypatch):
+    """The twin: without a random start, edges of small chances are never under a mark."""
+    real = thinning_room.drawn_by_node
+
+    class Fixed:
+        def __init__(self, rng):
+            self.uniform, self.permutation = rng.uniform, rng.permutation
+
+        def random(self, n):
+            return np.full(n, 0.5)
+
+    monkeypatch.setattr(thinning_room, "drawn_by_node", lambda e, chances, rng: real(e, chances, Fixed(rng)))
     assert biased(stream, shuffled(CLIQUES), 300).any()
+
+
+def test_a_node_keeps_as_many_of_its_edges_as_it_should():
+    """Exactly so where one end owns them all; every edge as often as its chance says."""
+    pairs = check_edges(np.repeat(np.arange(100), 12), np.tile(np.arange(100, 112), 100))
+    chances = np.random.default_rng(0).uniform(0.0, 0.4, size=len(pairs))
+    owned = np.bincount(pairs.u, chances)
+    times = np.zeros(len(pairs))
+    for seed in range(2000):
+        kept = thinning_room.drawn_by_node(pairs, chances, np.random.default_rng(seed))
+        times += kept
+        assert np.abs(np.bincount(pairs.u[kept], minlength=100) - owned).max() < 1
+    error = np.sqrt(2000 * chances * (1 - chances))
+    assert (np.abs(times - 2000 * chances) <= 5.5 * error + UNSEEN).all()
+
+
+def test_certain_edges_stay_and_impossible_ones_go():
+    pairs = random_graph(50, 600, 0)
+    chances = np.random.default_rng(0).choice([0.0, 0.3, 1.0], size=len(pairs))
+    for seed in range(50):
+        kept = thinning_room.drawn_by_node(pairs, chances, np.random.default_rng(seed))
+        assert kept[chances == 1.0].all()
+        assert not kept[chances == 0.0].any()
+
+
+def test_drawing_by_node_is_more_accurate_than_coins_of_their_own():
+    graph = random_graph(300, 20_000, 0)
+    plan = make_plan(SparsifyParameters(10.0, 0.0, 1, True))
+    scores = edge_leverage(graph)
+    found = {
+        independent: np.mean(
+            [
+                spectral_accuracy(
+                    graph, sample_edges(graph, scores, replace(plan, independent=independent), s).graph
+                )
+                for s in range(8)
+            ]
+        )
+        for independent in (False, True)
+    }
+    assert found[False] < 0.92 * found[True]
+    theory = {"oversampling": "theory", "eps": 0.9, "delta": 0.5, "n": len(graph)}
+    assert make_plan(StreamSparsifier(**theory)).independent  # the theorem's coins are independent
+    assert not make_plan(StreamSparsifier()).independent
 
 
 def test_repairing_the_forest_after_the_draw_is_caught(small, monkeypatch):
     """The twin: put the forest back with its old probability when the coins have dropped it."""
     real = thinning_room.thinned
 
-    def repaired(sample, scores, seed, *place, connected):
+    def repaired(sample, scores, seed, *place, connected, independent):
         left = real(sample, scores, seed, *place, connected=False)
         forest = best_forest(sample.atoms, scores)
         missing = np.flatnonzero(forest & ~np.isin(sample.indices, left.indices))
@@ -221,7 +291,7 @@ def test_streams_are_as_accurate_as_batches():
     for cls, most in ((StreamSparsifier, 1.3), (OnlineSparsifier, 3.0)):
         H = cls(oversampling=20, n_nodes=300, random_state=0).fit(graph).sample_.graph
         assert len(H) < most * len(batch)
-        assert spectral_accuracy(graph, H) < 1.25 * spectral_accuracy(graph, batch)
+        assert spectral_accuracy(graph, H) < 1.5 * spectral_accuracy(graph, batch)
 
 
 def test_smoothing_on_a_sparsifier_keeps_the_bound():

@@ -209,7 +209,9 @@ class EdgeWork:
         """Return the union of the children, thinned to the scores within it, and its effective dimension."""
         union = joined(children, max(child.n_nodes for child in children))
         oracle = Oracle(union.atoms, self.plan.scoring, seed)
-        return shrink(union, oracle, seed, connected=self.plan.connected), oracle.effective_dimension
+        plan = self.plan
+        left = shrink(union, oracle, seed, connected=plan.connected, independent=plan.independent)
+        return left, oracle.effective_dimension
 
     def load(self, path: Path) -> EdgeSample:
         """Return a kept sample."""

@@ -176,7 +176,7 @@ def merged_places(edges: Edges) -> tuple[Edges, Any]:
     key = edges.u * edges.n_nodes + edges.v
     if len(key) < 2 or np.all(key[1:] > key[:-1]):
         return edges, slice(None)
-    order = _sorted_order(edges, key)
+    order = _sorted_order(edges)
     key = key[order]
     first = np.flatnonzero(np.concatenate([[True], key[1:] > key[:-1]]))
     graph = edges.take(order[first])
@@ -188,16 +188,19 @@ def merged_places(edges: Edges) -> tuple[Edges, Any]:
     return graph.with_weights(np.add.reduceat(edges.weights[order], first)), place
 
 
-def _sorted_order(edges: Edges, key: IntArray) -> IntArray:
-    """Return the stable order by (u, v): by counting, in linear time, where there are not too many nodes."""
-    if edges.n_nodes > 4 * len(edges):
-        return np.argsort(key, kind="stable")
-    by_v = _counted(edges.v, edges.n_nodes)
-    return np.asarray(by_v[_counted(edges.u[by_v], edges.n_nodes)])
+def _sorted_order(edges: Edges) -> IntArray:
+    """Return the stable order by (u, v)."""
+    by_v = stable_order(edges.v, edges.n_nodes)
+    return np.asarray(by_v[stable_order(edges.u[by_v], edges.n_nodes)])
 
 
-def _counted(values: IntArray, n: int) -> IntArray:
-    """Return the stable order of whole numbers below n: the columns of a matrix with one entry in each row."""
+def stable_order(values: IntArray, n: int) -> IntArray:
+    """Return the stable order of whole numbers below n: by counting, in linear time, unless n is large.
+
+    The columns of a matrix with one entry in each row are counted by scipy.
+    """
     m = len(values)
+    if n > 4 * m:
+        return np.argsort(values, kind="stable")
     entries = (np.ones(m, dtype=np.int8), values.astype(np.int32), np.arange(m + 1))
     return np.asarray(sp.csr_matrix(entries, shape=(m, n)).tocsc().indices)

@@ -38,13 +38,16 @@ class GraphPlan:
     connected: bool
     n_nodes: int
     source: str
+    independent: bool = False
+    """Whether every edge has a coin of its own: what the theorem is proved for."""
 
 
 def make_plan(params: Any) -> GraphPlan:
     """Return the checked parameters of a sparsifier."""
     ridge = check_graph_ridge(params.ridge)
     oversampling = params.oversampling
-    if isinstance(oversampling, str):
+    theory = isinstance(oversampling, str)
+    if theory:
         if oversampling != "theory" or None in (params.eps, params.delta, params.n):
             raise ValueError("oversampling must be a number, or 'theory' with eps, delta and n (edges)")
         oversampling = float(squeak_oversampling(params.eps, params.delta, params.n))
@@ -59,7 +62,7 @@ def make_plan(params: Any) -> GraphPlan:
         raise ValueError(f"n_nodes must be a whole number from 1 on; it is {nodes!r}")
     connected = ridge == 0 if params.connected is None else bool(params.connected)
     source = "edges" if params.source is None else str(params.source)
-    return GraphPlan(float(oversampling), int(copies), Scoring(ridge), connected, int(nodes or 0), source)
+    return GraphPlan(float(oversampling), int(copies), Scoring(ridge), connected, int(nodes or 0), source, theory)
 
 
 class StreamState:
@@ -150,7 +153,7 @@ class StreamState:
         sample = self._whole(self._nodes_seen)
         self._oracle = Oracle(sample.atoms, self.plan.scoring, self.seed, self.n_seen)
         if self.drops:
-            sample = shrink(sample, self._oracle, self.seed, self.n_seen, connected=self.plan.connected)
+            sample = self._shrunk(sample, self._oracle)
             self._parts = [sample]
         self._size = self._scored = len(sample)
         self._scored_at = self.n_seen
@@ -166,6 +169,10 @@ class StreamState:
         now = self.n_seen, self.n_nodes
         if self._result is None or self._result[0] != now:
             oracle = Oracle(sample.atoms, self.plan.scoring, self.seed, self.n_seen)
-            left = shrink(sample, oracle, self.seed, self.n_seen, connected=self.plan.connected)
-            self._result = (now, left)
+            self._result = (now, self._shrunk(sample, oracle))
         return self._result[1]
+
+    def _shrunk(self, sample: EdgeSample, oracle: Oracle) -> EdgeSample:
+        plan = self.plan
+        place = self.seed, self.n_seen
+        return shrink(sample, oracle, *place, connected=plan.connected, independent=plan.independent)

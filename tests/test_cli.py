@@ -407,10 +407,35 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     assert "log loss" in done.stdout
 
 
+def test_predictions_of_rows_that_are_not_skipped_can_be_joined(tmp_path):
+    """Rows with a hole are left out; the column ``row`` says which rows the others are, through all files."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.random(300), "b": rng.random(300)})
+    frame["y"] = frame.a + frame.b
+    model, out = tmp_path / "model.sqk", tmp_path / "p.csv"
+    frame.to_csv(tmp_path / "whole.csv", index=False)
+    options = ["--target", "y", "--max-atoms", 40, "--out", model, "-q"]
+    assert command("fit", tmp_path / "whole.csv", *options).returncode == 0
+    frame.loc[[0, 3, 7, 250], "a"] = np.nan
+    for name, part in (("1.csv", frame.iloc[:120]), ("2.csv", frame.iloc[120:])):
+        part.to_csv(tmp_path / name, index=False)
+    files = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    done = command("predict", model, *files, "--out", out, "--on-bad-rows", "skip")
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(out)
+    assert list(table.columns) == ["row", "prediction"]
+    assert sorted(set(range(300)) - set(table.row)) == [0, 3, 7, 250]
+    assert np.abs(table.prediction - frame.y[table.row].to_numpy()).max() < 0.1
+    done = command("evaluate", model, *files, "--target", "a")
+    assert done.returncode == 1
+    assert "predicts from the column 'a'" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["--target", "delay", "--loss", "logistic"], 2, "for classes"),
+        (["--target", "to", "--task", "regression"], 1, "which is not a number: a regression predicts numbers"),
         (["--target", "nothing"], 1, "nothing"),
         (["--target", "delay", "--alpha", "much"], 2, "--alpha is a number or 'auto'"),
     ],

@@ -79,7 +79,7 @@ def fit(
     na_values: NaValues = None,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: Annotated[str, typer.Option(help="The kernel's width: a number, 'median' or 'auto'.")] = "auto",
-    alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto'.")] = "auto",
+    alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto' (1 with --loss logistic).")] = "auto",
     max_atoms: Annotated[int, typer.Option(min=1, help="The size of the dictionary.")] = 1000,
     loss: Annotated[Loss, typer.Option(help="For classes; logistic gives probabilities.")] = Loss.squared,
     workers: Annotated[
@@ -151,7 +151,9 @@ def fit(
 def predict(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The Parquet file to write.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The file to write: .parquet or .csv.", show_default=False)
+    ],
     probabilities: Annotated[bool, typer.Option(help="A column for each class; needs --loss logistic.")] = False,
     std: Annotated[bool, typer.Option(help="The standard deviation too, of a regression.")] = False,
     on_bad_rows: OnBadRows = BadRows.refuse,
@@ -159,14 +161,18 @@ def predict(
     header: Header = None,
     na_values: NaValues = None,
 ) -> None:
-    """Predict every row of DATA, in its order, and write Parquet; DATA may be larger than memory."""
+    """Predict every row of DATA, in its order, and write Parquet or CSV; DATA may be larger than memory.
+
+    Where rows may be skipped, a column `row` says which row of DATA each prediction is for, from 0.
+    """
     import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pyarrow import csv, parquet
 
     from squeak.core.storage import replacing
 
-    if out.suffix != ".parquet":
-        raise typer.BadParameter(f"--out ends in .parquet; it is {out}")
+    formats = {".parquet": parquet.ParquetWriter, ".csv": csv.CSVWriter}
+    if out.suffix not in formats:
+        raise typer.BadParameter(f"--out ends in .parquet or .csv; it is {out}")
     if not out.parent.is_dir():
         raise FileNotFoundError(f"the folder {out.parent} does not exist")
     learner = _loaded(model)
@@ -180,8 +186,10 @@ def predict(
         writer = None
         for block in _blocks(source):
             columns = _predictions(learner, block.X, probabilities, std)
+            if source.skip:
+                columns = {"row": block.numbers, **columns}
             table = pa.table(columns)
-            writer = writer or pq.ParquetWriter(stream, table.schema)
+            writer = writer or formats[out.suffix](stream, table.schema)
             writer.write_table(table)
             rows += table.num_rows
         if writer is not None:
@@ -258,6 +266,11 @@ def _opened(
 ) -> Any:
     import squeak as sq
 
+    used = getattr(learner.dictionary_.preprocessing, "column_names", ())
+    if target in used:
+        raise ValueError(
+            f"the model predicts from the column {target!r}, so it is not its target; those are {', '.join(used)}"
+        )
     return sq.rows(
         data if len(data) > 1 else data[0],
         target,

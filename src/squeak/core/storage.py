@@ -234,6 +234,8 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, di
     try:
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
+            if size and stream.read(2) != b"PK"[:size]:
+                raise StorageError("this is no file of squeak's")
             _check_directory(stream, size)
             with zipfile.ZipFile(stream) as archive:
                 return _read_archive(archive, size, kind)

@@ -19,7 +19,7 @@ from squeak.core.rows import check_rows, label_of, n_rows, take, width_of
 from squeak.core.seeds import draw_seed
 from squeak.core.sources import RowSource
 from squeak.core.types import Rows
-from squeak.learners.data import ArrayTraining, SourceTraining, Training
+from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers
 from squeak.samplers import BlessR, Disqueak, Squeak, Uniform
 from squeak.samplers.base import Sampler, check_max_atoms, own_kernel
 from squeak.samplers.tree_run import active_client
@@ -125,6 +125,8 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         encoding = getattr(self.dictionary, "preprocessing", None)
         if encoding is not None:
             X = encoding.encode(X)
+        if checks.get("y_numeric") and y is not None and np.asarray(y).dtype.kind in "OUS":
+            y = as_numbers(y)
         if self._vectors():
             found = validate_data(
                 self,
@@ -153,8 +155,10 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
                 rows, weight, y = take(rows, some), weight[some], y[some] if targets else None
         return ArrayTraining(rows, y if targets else None, weight)
 
-    def _source(self, X: RowSource, y: Any, weight: Any, target: bool = True) -> SourceTraining:
-        """Check that a source can be learned from."""
+    def _source(
+        self, X: RowSource, y: Any, weight: Any, target: bool = True, numeric: bool = False
+    ) -> SourceTraining:
+        """Check that a source can be learned from; ``numeric``: that its targets are numbers."""
         if y is not None:
             raise ValueError("a row source carries its targets: squeak.rows(..., target=...), and no y")
         if weight is not None:
@@ -170,7 +174,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if client is not None and not X.repeatable:
             client = None
         self._n_features_from(X)
-        return SourceTraining(X, client=client)
+        return SourceTraining(X, as_numbers if numeric else None, client)
 
     def _n_features_from(self, source: RowSource) -> None:
         self.n_features_in_ = len(source.feature_names)

@@ -174,7 +174,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         view = _SecondView(self)
         view._check_choice()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight)
+            data: Training = self._source(X, y, sample_weight, numeric=True)
             if not data.repeatable:
                 raise ValueError("kernel CCA reads the rows more than once: an iterator cannot be")
             second = view.learned_along(X)

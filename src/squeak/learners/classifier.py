@@ -48,6 +48,12 @@ class Coding:
         return np.where(np.arange(len(self.classes)) == places[:, None], 1.0, self.low)
 
 
+def _has_probabilities(model: Any) -> bool:
+    if getattr(model, "solver_", "newton" if model.loss == "logistic" else "") != "newton":
+        raise AttributeError("predict_proba needs a model fitted with loss='logistic'")
+    return True
+
+
 @storage.register
 class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     """Kernel classification on a dictionary of the rows, for any number of them.
@@ -222,7 +228,7 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
             return self.classes_[(values > 0).astype(np.intp)]
         return self.classes_[values.argmax(axis=1)]
 
-    @available_if(lambda self: getattr(self, "solver_", "newton" if self.loss == "logistic" else "") == "newton")  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of every class for every row."""
         values = self.decision_function(X)

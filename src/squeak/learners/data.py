@@ -165,6 +165,19 @@ def _sum_held(blocks: list[Block], term: Term) -> Arrays:
 Training: TypeAlias = ArrayTraining | SourceTraining
 
 
+def as_numbers(y: Any) -> Array:
+    """Return targets as numbers, or say that text is for classifiers."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.asarray(y, dtype=object).ravel()
+        words = next((value for value in given if isinstance(value, str)), given[0])
+        raise ValueError(
+            f"the target holds {words!r}, which is not a number: a regression predicts numbers, "
+            "KernelClassifier learns classes"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Shifted:
     """Targets less a number for each output."""

@@ -123,7 +123,7 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
         """
         self._check_sgd()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight)
+            data: Training = self._source(X, y, sample_weight, numeric=True)
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
         self._forget()

@@ -18,7 +18,7 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, Rows
-from squeak.learners.data import Training, centred
+from squeak.learners.data import Training, as_numbers, centred
 from squeak.learners.normal import tile_rows
 from squeak.learners.one_pass import OnePass
 from squeak.learners.solving import RidgeLearner
@@ -151,7 +151,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         self._check_ridge_parameters()
         self._forget()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight)
+            data: Training = self._source(X, y, sample_weight, numeric=True)
             if not data.repeatable and self.dictionary is None:
                 if self.alpha == "auto" or wants_search(self._own_kernel()):
                     raise ValueError(
@@ -181,7 +181,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     def _fit_once(self, source: RowSource) -> KernelRidge:
         one = OnePass.begin(self)
         for block_ in source.blocks():
-            one.add(block_.X, block_.y, None)
+            one.add(block_.X, as_numbers(block_.y), None)
         if source.preprocessing is not None:
             one.preprocessing = source.preprocessing
         one.into(self)

@@ -98,7 +98,7 @@ class KernelRidgeCV(KernelRidge):
         self._check_choice()
         self._forget()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight)
+            data: Training = self._source(X, y, sample_weight, numeric=True)
             if not data.repeatable:
                 raise ValueError("leave-one-out errors take a second pass: an iterator can be read only once")
             single = True

@@ -48,7 +48,7 @@ class RidgeLearner(DictionaryLearner):
     def _check_ridge_parameters(self) -> None:
         self._check_choice()
         if self.alpha != "auto":
-            check_alpha(self.alpha)
+            check_alpha(self.alpha, " or 'auto'")
         elif self.solver == "falkon":
             raise ValueError("alpha='auto' is chosen from the normal equations: solver='direct' or 'auto'")
         if self.solver not in ("auto", "direct", "falkon"):
@@ -180,10 +180,10 @@ class RidgeLearner(DictionaryLearner):
         return out
 
 
-def check_alpha(alpha: Any) -> float:
-    """Return alpha as a float, or raise."""
+def check_alpha(alpha: Any, otherwise: str = "") -> float:
+    """Return alpha as a float, or raise with what else it may be."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number):
-        raise TypeError(f"alpha must be a positive number; it is {alpha!r}")
+        raise TypeError(f"alpha must be a positive number{otherwise}; it is {alpha!r}")
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha must be positive and finite; it is {alpha!r}")
     return float(alpha)

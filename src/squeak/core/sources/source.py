@@ -43,11 +43,16 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows ready for a kernel, their targets, and the place where the next block begins."""
+    """Rows ready for a kernel, their targets, and the place where the next block begins.
+
+    ``numbers`` says which rows of the source they are, in reading order from 0: rows that are skipped count, lines
+    of a CSV file that are no rows do not.
+    """
 
     X: Rows
     y: Any
     cursor: Cursor
+    numbers: IntArray
 
 
 class RowSource:
@@ -227,8 +232,7 @@ class RowSource:
 
     def collect(self) -> tuple[Rows, Any]:
         """Return all rows in memory, and their targets (None without a target)."""
-        blocks = [(block.X, block.y) for block in self.blocks()]
-        whole = _joined(blocks, Cursor())
+        whole = _joined(list(self.blocks()))
         return whole.X, whole.y
 
     def blocks(self, start: Cursor | None = None) -> Iterator[Block]:
@@ -259,6 +263,7 @@ class RowSource:
     def _encoded(self, start: Cursor, size: int, stop: int | None = None) -> Iterator[_Encoded]:
         """Yield the kept rows piece by piece, with the place that each of them ends at."""
         kept, skipped = start.kept, start.skipped
+        before = kept + skipped - start.row
         for part, number in enumerate(self._order().tolist()[:stop]):
             if part < start.part:
                 continue
@@ -267,11 +272,12 @@ class RowSource:
                 X, y, which = self._encode(piece)
                 ends = row + 1 + (np.arange(piece.n) if which is None else which)
                 if len(ends):
-                    yield _Encoded(X, y, ends, Cursor(part, row, kept, skipped))
+                    yield _Encoded(X, y, ends, Cursor(part, row, kept, skipped), before)
                 kept, skipped, row = kept + len(ends), skipped + piece.n - len(ends), row + piece.n
                 self.skipped_ = skipped
             skipped += self.reader.skipped_lines
             self.skipped_ = skipped
+            before += row
         if kept == 0:
             raise ValueError(f"there are no rows{f': all {skipped:,} were skipped' if skipped else ''}")
 
@@ -328,50 +334,55 @@ def gather(X: Any, kernel: Any) -> tuple[Rows, Preprocessing | None]:
 
 @dataclass(frozen=True)
 class _Encoded:
-    """Kept rows of one piece; ``ends[i]`` rows of the part are read once row i is."""
+    """Kept rows of one piece; ``ends[i]`` rows of the part are read once row i is, ``before`` in earlier parts."""
 
     X: Rows
     y: Any
     ends: IntArray
     begin: Cursor
+    before: int
 
     def after(self, rows: int) -> Cursor:
         """Return the place after the first ``rows`` of them."""
         end, begin = int(self.ends[rows - 1]), self.begin
         return Cursor(begin.part, end, begin.kept + rows, begin.skipped + end - begin.row - rows)
 
-    def take(self, start: int, stop: int) -> tuple[Rows, Any]:
+    def take(self, start: int, stop: int) -> Block:
+        """Return some of the rows."""
+        numbers = self.before + self.ends[start:stop] - 1
         if start == 0 and stop == len(self.ends):
-            return self.X, self.y
-        return self.X[start:stop], None if self.y is None else self.y[start:stop]
+            return Block(self.X, self.y, self.after(stop), numbers)
+        y = None if self.y is None else self.y[start:stop]
+        return Block(self.X[start:stop], y, self.after(stop), numbers)
 
 
 def _cut(pieces: Iterator[_Encoded], size: int) -> Iterator[Block]:
     """Cut pieces of any sizes into blocks of ``size`` rows; the last may be shorter."""
-    waiting: list[tuple[Rows, Any]] = []
-    room, cursor = size, Cursor()
+    waiting: list[Block] = []
+    room = size
     for piece in pieces:
         at, n = 0, len(piece.ends)
         while at < n:
             stop = min(n, at + room)
             waiting.append(piece.take(at, stop))
-            cursor, room, at = piece.after(stop), room - (stop - at), stop
+            room, at = room - (stop - at), stop
             if room == 0:
-                yield _joined(waiting, cursor)
+                yield _joined(waiting)
                 waiting, room = [], size
     if waiting:
-        yield _joined(waiting, cursor)
+        yield _joined(waiting)
 
 
-def _joined(parts: list[tuple[Rows, Any]], cursor: Cursor) -> Block:
-    X, y = parts[0]
+def _joined(parts: list[Block]) -> Block:
+    X, y, numbers = parts[0].X, parts[0].y, parts[0].numbers
     if len(parts) > 1:
-        rows = [part for part, _ in parts]
+        rows = [part.X for part in parts]
         if any(sp.issparse(part) != sp.issparse(X) for part in rows):
             raise TypeError("the blocks of a source must be all dense or all sparse")
         X = sp.csr_array(sp.vstack(rows, format="csr")) if sp.issparse(X) else np.concatenate(rows)
-        y = None if y is None else np.concatenate([target for _, target in parts])
-    return Block(X, y, cursor)
+        y = None if y is None else np.concatenate([part.y for part in parts])
+        numbers = np.concatenate([part.numbers for part in parts])
+    return Block(X, y, parts[-1].cursor, numbers)
 
 
 def _missing(y: Any) -> Any:

@@ -116,7 +116,7 @@ MISTAKES = {
         "takes --ridge and no --max-atoms",
     ),
     "no such command": (["dictionry"], 2, "No such command"),
-    "not a squeak file": (["show", "{f}/flights.csv"], 1, "flights.csv is not a whole squeak file"),
+    "not a squeak file": (["show", "{f}/flights.csv"], 1, "flights.csv: it is not a squeak file"),
     "missing file": (["show", "nowhere.sqk"], 1, "nowhere.sqk: No such file or directory"),
     "one to merge": (["merge", "{f}/d.sqk", "--out", "x.sqk"], 2, "name two dictionaries or more"),
     "nothing to merge": (["merge", "{f}/d.sqk", "{f}/e.sqk", "--out", "x.sqk"], 1, "d.sqk: No such file"),

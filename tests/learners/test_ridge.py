@@ -311,3 +311,21 @@ def test_what_a_sampler_leaves_open_comes_from_the_learner(data):
     assert model.dictionary_.kernel == RBF(1.5)
     assert model.dictionary_ == Squeak(RBF(1.5), ridge=2.0, random_state=3).fit(X).dictionary_
     assert len(KernelRidge(RBF(1.5), sampler=RPCholesky(max_atoms=25), random_state=0).fit(X, y).dictionary_) == 25
+
+
+def test_a_width_far_too_small_is_said_and_a_good_one_is_not(rng, recwarn):
+    X = rng.random((400, 5))
+    KernelRidge(RBF("median"), max_atoms=40, random_state=0).fit(X, X[:, 0])
+    KernelRidge(Linear(), max_atoms=40, random_state=0).fit(X, X[:, 0])
+    assert not [w for w in recwarn if "resembles" in str(w.message)]
+    with pytest.warns(UserWarning, match="hardly any of the 40 atoms resembles another.*larger length_scale"):
+        KernelRidge(RBF(1e-4), max_atoms=40, random_state=0).fit(X, X[:, 0])
+
+
+def test_text_is_for_classifiers(rng):
+    X = rng.random((50, 2))
+    for y in (["low", "high"] * 25, np.array(["low", "high"] * 25), np.array(["low", 1.0] * 25, dtype=object)):
+        with pytest.raises(ValueError, match=r"'low', which is not a number.*KernelClassifier"):
+            KernelRidge(random_state=0).fit(X, y)
+        with pytest.raises(ValueError, match=r"'low', which is not a number.*KernelClassifier"):
+            KernelRidge(random_state=0).fit(squeak.rows(X, y))

@@ -149,7 +149,7 @@ def test_missing_values_at_prediction_are_a_matter_of_the_fit(table, tmp_path):
     from squeak.cli.models import _blocks
 
     path, columns, _ = table
-    model = KernelRidge(K, max_atoms=20).fit(squeak.rows(path, "y"))
+    model = KernelRidge(RBF("median"), max_atoms=20).fit(squeak.rows(path, "y"))
     holes = columns.assign(a=np.nan)
     source = squeak.rows(holes, preprocessing=model.dictionary_.preprocessing)
     with pytest.raises(ValueError, match="or fit the model with missing='median'"):

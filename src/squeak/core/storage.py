@@ -235,7 +235,7 @@ def read(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, di
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             if size and stream.read(2) != b"PK"[:size]:
-                raise StorageError("this is no file of squeak's")
+                raise StorageError("it is not a squeak file")
             _check_directory(stream, size)
             with zipfile.ZipFile(stream) as archive:
                 return _read_archive(archive, size, kind)

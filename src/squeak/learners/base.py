@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import resolve
+from squeak.core.kernels.base import block, diagonal
 from squeak.core.rows import check_rows, label_of, n_rows, take, width_of
 from squeak.core.seeds import draw_seed
 from squeak.core.sources import RowSource
@@ -23,6 +25,9 @@ from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_num
 from squeak.samplers import BlessR, Disqueak, Squeak, Uniform
 from squeak.samplers.base import Sampler, check_max_atoms, own_kernel
 from squeak.samplers.tree_run import active_client
+
+LOOKED_AT, LEAST_LOOKED_AT, LONELY = 300, 10, 1e-4
+"""Of so many atoms the nearest other is looked at; a median k below the last means that all stand alone."""
 
 ATOMS_FOR_ROOT = 10
 """Without a word on the dictionary it gets 10·√n atoms, the practice of FALKON's authors, …"""
@@ -97,6 +102,8 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             sampler = self._default_sampler(data, kernel)
         rows = data.X if isinstance(data, ArrayTraining) else data.source
         found: Dictionary = sampler.fit(rows).dictionary_
+        if found.n_seen > len(found):
+            _warn_if_lonely(found)
         return found
 
     def _check_width(self, given: Dictionary) -> None:
@@ -230,3 +237,20 @@ def landmarks(atoms: Rows, kernel: Any, ridge: float = 1.0) -> Dictionary:
         sources=((label_of(atoms), m),),
         calibrated=False,
     )
+
+
+def _warn_if_lonely(d: Dictionary) -> None:
+    """Warn where no atom resembles another under a kernel of distances: its width is far too small for the rows."""
+    some = take(d.atoms, slice(0, LOOKED_AT))
+    if not hasattr(d.kernel, "length_scale") or n_rows(some) < LEAST_LOOKED_AT:
+        return
+    K, own = block(d.kernel, some, some), np.sqrt(diagonal(d.kernel, some))
+    np.fill_diagonal(K, 0.0)
+    nearest = float(np.median((K / own / own[:, None]).max(axis=1)))
+    if nearest < LONELY:
+        warnings.warn(
+            f"hardly any of the {len(d):,} atoms resembles another under {d.kernel!r} (the nearest one: "
+            f"k = {nearest:.1g}): predictions will be near the mean. Use a larger length_scale (try 'median' or "
+            "'auto'), or scale the columns",
+            stacklevel=4,
+        )

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine, storage
 from squeak.core.dictionary import Dictionary
+from squeak.core.kernels.base import diagonal
 from squeak.core.leverage import WeightedFactor
 from squeak.core.record import Record
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, label_of, n_rows, take, width_of
@@ -298,9 +299,15 @@ class StreamSampler(ScoreSampler):
             raise self._unlike(state)
 
     def _guard_early(self, state: State, effective_dimension: float) -> None:
-        """Stop sooner where the kernel matrix is nearly diagonal; a limit or a growing ridge may yet cure it."""
+        """Stop sooner where the kernel matrix is nearly diagonal; a limit or a growing ridge may yet cure it.
+
+        The effective dimension is then Σ κ/(κ + ridge) over the kernel's diagonal, as large as it can be.
+        """
         cured = state.plan.max_atoms is not None or state.plan.schedule is not None
-        if not cured and state.n_seen >= EARLY_GUARD_ROWS and effective_dimension > 0.95 * state.n_seen:
+        if cured or state.n_seen < EARLY_GUARD_ROWS or 2 * state.size <= state.n_seen:
+            return
+        own = diagonal(state.plan.kernel, state.scorer.atoms)
+        if effective_dimension > 0.95 * state.n_seen * float((own / (own + state.scorer.ridge)).mean()):
             raise self._unlike(state)
 
     @staticmethod

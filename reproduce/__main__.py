@@ -49,7 +49,7 @@ def write_page() -> None:
         path = HERE / "results" / f"{name}.json"
         if path.exists():
             pages.append(module.page(json.loads(path.read_text())))
-    text = "\n".join(page for page in pages if page).rstrip() + "\n"
+    text = "\n\n".join(page.strip() for page in pages if page) + "\n"
     (HERE / "README.md").write_text(text)
     (HERE / "index.html").write_text(html_page(text, HERE))
 

@@ -121,7 +121,7 @@ class BatchBKB(SparseBandit):
 
     References
     ----------
-    Calandriello et al. 2020; spec 6.
+    Calandriello et al. 2020; the theory page, "Bandits".
 
     Examples
     --------

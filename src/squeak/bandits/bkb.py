@@ -135,7 +135,7 @@ class BKB(SparseBandit):
 
     References
     ----------
-    Calandriello et al. 2019; Carratino thesis, algorithm 5; spec 5.
+    Calandriello et al. 2019; Carratino thesis, algorithm 5; the theory page, "Bandits".
 
     Examples
     --------
@@ -191,7 +191,7 @@ def bkb_oversampling(eps: float, delta: float, n_steps: int) -> float:
 
     References
     ----------
-    Calandriello et al. 2019, theorem 1; spec 5.
+    Calandriello et al. 2019, theorem 1; the theory page, "Bandits".
 
     Examples
     --------

@@ -328,7 +328,7 @@ def minimize(
 
     References
     ----------
-    Spec 4 to 6 on a set of candidates that is refreshed at each step.
+    The theory page, "Bandits" on a set of candidates that is refreshed at each step.
 
     Examples
     --------

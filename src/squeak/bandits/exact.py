@@ -41,7 +41,7 @@ class ExactModel:
 
     References
     ----------
-    Spec 4, "exact incremental update", in the form with counts.
+    The theory page, "Bandits", in the form with counts.
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:

@@ -136,7 +136,7 @@ class GPUCB(ExactBandit):
 
     References
     ----------
-    Srinivas et al. 2010; Carratino thesis, chapter 6; spec 4.
+    Srinivas et al. 2010; Carratino thesis, chapter 6; the theory page, "Bandits".
 
     Examples
     --------

@@ -47,7 +47,7 @@ class LazyModel:
 
     References
     ----------
-    Spec 4, "exact incremental update", in the form with counts; the bound above is ours.
+    The theory page, "Bandits", in the form with counts; the bound above is ours.
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:

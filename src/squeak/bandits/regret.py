@@ -45,7 +45,7 @@ def regret(values: Any, pulls: Any) -> Regret:
 
     References
     ----------
-    Spec 4, "metrics".
+    The theory page, "Bandits".
 
     Examples
     --------

@@ -55,7 +55,7 @@ class SparseModel:
 
     References
     ----------
-    Carratino thesis, equation 7.1; spec 5, with the variance as a sum.
+    Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
     """
 
     keep_residual = True

@@ -36,7 +36,7 @@ class SorUCB(BKB):
 
     References
     ----------
-    Carratino thesis, section 7.1 (variance starvation); spec 5.
+    Carratino thesis, section 7.1 (variance starvation); the theory page, "Bandits".
 
     Examples
     --------
@@ -69,7 +69,7 @@ class DictionaryThompson(BKB):
 
     References
     ----------
-    Thompson 1933; spec 6, "other baselines".
+    Thompson 1933; the theory page, "Bandits".
 
     Examples
     --------
@@ -144,7 +144,7 @@ class RandomFeatureUCB(BKB):
 
     References
     ----------
-    Rahimi and Recht 2007; spec 6, "RFF".
+    Rahimi and Recht 2007; the theory page, "Bandits".
 
     Examples
     --------

@@ -68,7 +68,7 @@ class LogDet(Width):
 
     References
     ----------
-    Spec 4, "tight self-normalized"; Carratino thesis, equation 7.5 is the same with a looser constant.
+    The theory page, "Bandits"; Carratino thesis, equation 7.5 is the same with a looser constant.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class Theory(_Theory):
 
     References
     ----------
-    Spec 5, "tighter and still online"; Carratino thesis, theorem 21, corrected.
+    The theory page, "Bandits"; Carratino thesis, theorem 21, corrected.
     """
 
     def __call__(self, seen: Evidence) -> float:
@@ -127,7 +127,7 @@ class TheorySum(_Theory):
 
     References
     ----------
-    Spec 5, "valid"; Carratino thesis, theorem 21, corrected.
+    The theory page, "Bandits"; Carratino thesis, theorem 21, corrected.
     """
 
     def __call__(self, seen: Evidence) -> float:
@@ -142,7 +142,7 @@ class Public(Width):
 
     References
     ----------
-    Spec 5, "practical".
+    The theory page, "Bandits".
     """
 
     def __call__(self, seen: Evidence) -> float:

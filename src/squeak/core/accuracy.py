@@ -33,7 +33,7 @@ def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
 
     References
     ----------
-    Thesis, definition 2.1; spec 1.4.
+    Thesis, definition 2.1; the theory page.
     """
     eigenvalues, vectors = eigh(K, check_finite=False)
     check_resolved(eigenvalues, ridge)
@@ -66,7 +66,7 @@ def accuracy(dictionary: Dictionary, X: Rows, ridge: float | None = None) -> flo
 
     References
     ----------
-    Thesis, definition 2.1; spec 1.4.
+    Thesis, definition 2.1; the theory page.
 
     Examples
     --------

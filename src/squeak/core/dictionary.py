@@ -69,7 +69,7 @@ class Dictionary:
 
     Notes
     -----
-    Spec 1.1 and 1.5; thesis, section 1.4.
+    The theory page; thesis, section 1.4.
 
     Examples
     --------
@@ -212,7 +212,7 @@ class Dictionary:
 
         References
         ----------
-        Thesis, equations 3.2, 3.3 and 3.5; spec 3.
+        Thesis, equations 3.2, 3.3 and 3.5; the theory page.
         """
         X = self.check_rows(X)
         if parts < 1:
@@ -228,14 +228,14 @@ class Dictionary:
 
         References
         ----------
-        Spec 1.5.
+        The theory page.
         """
         return self.factor.effective_dimension()
 
     def eigenvalues(self) -> Array:
         """Return the eigenvalues of S K_II S, largest first: estimates of those of K.
 
-        At accuracy ε each lies within (1 ± ε)λ ± ε·ridge of the true λ (spec 1.5).
+        At accuracy ε each lies within (1 ± ε)λ ± ε·ridge of the true λ (the theory page).
         """
         self._needs_weights("eigenvalues of K")
         return np.maximum(weighted_spectrum(gram(self.kernel, self.atoms), self.weights)[0][::-1], 0.0)

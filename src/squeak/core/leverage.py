@@ -49,7 +49,7 @@ class WeightedFactor:
 
     References
     ----------
-    Thesis, equations 3.2 to 3.5; spec 1.3.
+    Thesis, equations 3.2 to 3.5; the theory page.
     """
 
     kernel: Any

@@ -79,7 +79,7 @@ class EigenFeatures(Features):
 
     References
     ----------
-    Thesis, section 4.1.1; spec 6.1.
+    Thesis, section 4.1.1; the theory page.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class TriangularFeatures(Features):
 
     References
     ----------
-    Thesis, section 4.1.1; spec 6.1.
+    Thesis, section 4.1.1; the theory page.
 
     Examples
     --------

@@ -36,7 +36,7 @@ def entry_score(residual: Scores, ridge: float) -> Scores:
 
     References
     ----------
-    Thesis, equation 3.4 (KORS); spec 4.2.
+    Thesis, equation 3.4 (KORS); the theory page.
     """
     s = residual / ridge
     return s / (1.0 + s)
@@ -123,7 +123,7 @@ def decide(
 
     References
     ----------
-    Thesis, algorithm 8 (KORS); spec 4.2.
+    Thesis, algorithm 8 (KORS); the theory page.
     """
     ridge, m = scorer.ridge, scorer.factor.size
     projected = scorer.project(X)

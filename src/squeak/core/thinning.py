@@ -22,7 +22,7 @@ def thin(probabilities: Array, counts: IntArray, scores: Array, rng: np.random.G
 
     References
     ----------
-    Thesis, section 3.3 (SHRINK); spec 5.2.
+    Thesis, section 3.3 (SHRINK); the theory page.
 
     Examples
     --------

@@ -51,7 +51,7 @@ def spectral_accuracy(
 
     References
     ----------
-    Spec A, section 7; spec B, section 8.
+    The theory page, "Graphs".
 
     Examples
     --------

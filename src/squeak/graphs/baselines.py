@@ -55,7 +55,7 @@ class SimpleHarmonic(_Baseline):
     References
     ----------
     Ji, Yang, Lin, Jin, Han, "A simple algorithm for semi-supervised learning with improved generalization error
-    bound", ICML 2012; spec A, section 8.
+    bound", ICML 2012; the theory page, "Graphs".
 
     Examples
     --------
@@ -97,7 +97,7 @@ class EigenFunctions(_Baseline):
 
     References
     ----------
-    Fergus, Weiss, Torralba, "Semi-supervised learning in gigantic image collections", NIPS 2009; spec A, section 8.
+    Fergus, Weiss, Torralba, "Semi-supervised learning in gigantic image collections", NIPS 2009.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class SubSampling(_Baseline):
 
     References
     ----------
-    Thesis, section 4.4; spec A, section 8.
+    Thesis, section 4.4; the theory page, "Graphs".
 
     Examples
     --------
@@ -196,7 +196,7 @@ class NearestLabel(_Baseline):
 
     References
     ----------
-    Spec A, section 8.
+    The theory page, "Graphs".
 
     Examples
     --------

@@ -65,7 +65,7 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
     References
     ----------
     Calandriello, Koutis, Lazaric, Valko, "Improved large-scale graph learning through ridge spectral
-    sparsification", ICML 2018; spec B, section 8.
+    sparsification", ICML 2018; the theory page, "Graphs".
 
     Examples
     --------

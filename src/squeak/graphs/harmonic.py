@@ -199,7 +199,7 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
 
     References
     ----------
-    Thesis, section 4.4, with the corrections of spec A, section 8.
+    Thesis, section 4.4, with the corrections of the theory page, "Graphs".
 
     Examples
     --------
@@ -262,7 +262,7 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
 
     References
     ----------
-    Thesis, section 4.4; spec A, section 8.
+    Thesis, section 4.4; the theory page, "Graphs".
 
     Examples
     --------

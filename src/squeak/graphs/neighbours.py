@@ -35,7 +35,7 @@ def knn_graph(X: Any, n_neighbors: int = 10, scaling: str = "local", scale: floa
 
     References
     ----------
-    Zelnik-Manor, Perona, "Self-tuning spectral clustering"; spec A, section 7.1 (each pair once).
+    Zelnik-Manor, Perona, "Self-tuning spectral clustering"; the theory page, "Graphs" (each pair once).
 
     Examples
     --------

@@ -76,7 +76,7 @@ def quantized_harmonic(similarity: Array, counts: Array, labelled: IntArray, val
 
     References
     ----------
-    Valko, Kveton, Huang, Ting, "Online semi-supervised learning on quantized graphs", UAI 2010; spec B, section 9.
+    Valko, Kveton, Huang, Ting, "Online semi-supervised learning on quantized graphs", UAI 2010.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
 
     References
     ----------
-    Valko, Kveton, Huang, Ting, "Online semi-supervised learning on quantized graphs", UAI 2010; spec B, section 9.
+    Valko, Kveton, Huang, Ting, "Online semi-supervised learning on quantized graphs", UAI 2010.
 
     Examples
     --------

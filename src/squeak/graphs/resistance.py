@@ -63,7 +63,7 @@ def effective_resistances(
 
     References
     ----------
-    Spielman, Srivastava, "Graph sparsification by effective resistances"; spec A, section 7.
+    Spielman, Srivastava, "Graph sparsification by effective resistances"; the theory page, "Graphs".
 
     Examples
     --------
@@ -87,7 +87,7 @@ def edge_leverage(graph: Any, method: str = "auto", *, random_state: RandomState
 
     References
     ----------
-    Spec A, section 7.
+    The theory page, "Graphs".
 
     Examples
     --------

@@ -90,7 +90,7 @@ def sparsify(
 
     References
     ----------
-    Spielman, Srivastava, "Graph sparsification by effective resistances"; spec A, section 7.
+    Spielman, Srivastava, "Graph sparsification by effective resistances"; the theory page, "Graphs".
 
     Examples
     --------

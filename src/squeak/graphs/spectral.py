@@ -38,7 +38,7 @@ class LaplacianSmoother(BaseEstimator):
 
     References
     ----------
-    Spec B, section 8.
+    The theory page, "Graphs".
 
     Examples
     --------

@@ -144,7 +144,7 @@ class StreamSparsifier(EdgeStream):
 
     References
     ----------
-    Thesis, algorithm 11 and theorem 4.7, with the corrections of spec A, section 7.1.
+    Thesis, algorithm 11 and theorem 4.7, with the corrections of the theory page, "Graphs".
 
     Examples
     --------
@@ -176,7 +176,7 @@ class OnlineSparsifier(EdgeStream):
 
     References
     ----------
-    Cohen, Musco, Pachocki, "Online row sampling"; thesis, algorithm 8; spec A, section 7.2.
+    Cohen, Musco, Pachocki, "Online row sampling"; thesis, algorithm 8; the theory page, "Graphs".
 
     Examples
     --------

@@ -44,7 +44,7 @@ class Batch:
 
     References
     ----------
-    Thesis, section 5.3.2 (BATCH); spec 3.2.
+    Thesis, section 5.3.2 (BATCH); the theory page, "Online learning".
 
     Examples
     --------

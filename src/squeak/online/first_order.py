@@ -59,7 +59,7 @@ class SupportLearner:
 
     References
     ----------
-    Kivinen, Smola and Williamson's NORMA; spec 1.
+    Kivinen, Smola and Williamson's NORMA; the theory page, "Online learning".
     """
 
     def __init__(self, kernel: Any, rule: GradientRule, penalty: float, n_outputs: int) -> None:
@@ -207,7 +207,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
 
     References
     ----------
-    Kivinen, Smola and Williamson, Online learning with kernels; spec 1.
+    Kivinen, Smola and Williamson, Online learning with kernels; the theory page, "Online learning".
 
     Examples
     --------
@@ -248,7 +248,7 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
 
     References
     ----------
-    Kivinen, Smola and Williamson, Online learning with kernels; spec 1.
+    Kivinen, Smola and Williamson, Online learning with kernels; the theory page, "Online learning".
 
     Examples
     --------

@@ -40,7 +40,7 @@ class FourierLearner:
 
     References
     ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016); spec 1.
+    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
     """
 
     def __init__(self, features: FourierFeatures, rule: GradientRule, n_outputs: int) -> None:
@@ -106,7 +106,7 @@ class DualLearner(SupportLearner):
 
     References
     ----------
-    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016); spec 1.
+    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016).
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class FOGDRegressor(_Fourier, OnlineRegressor):
 
     References
     ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016); spec 1.
+    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
 
     Examples
     --------
@@ -230,7 +230,7 @@ class FOGDClassifier(_Fourier, OnlineClassifier):
 
     References
     ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016); spec 1.
+    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
 
     Examples
     --------
@@ -268,7 +268,7 @@ class DualSGDRegressor(_Fourier, OnlineRegressor):
 
     References
     ----------
-    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016); spec 1.
+    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016).
 
     Examples
     --------
@@ -311,7 +311,7 @@ class DualSGDClassifier(_Fourier, OnlineClassifier):
 
     References
     ----------
-    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016); spec 1.
+    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016).
 
     Examples
     --------

@@ -28,7 +28,7 @@ class Sketch:
 
     References
     ----------
-    Thesis, algorithm 13; spec 2.2.
+    Thesis, algorithm 13; the theory page, "Online learning".
     """
 
     def __init__(self, oversampling: float, smallest_chance: float) -> None:
@@ -56,7 +56,7 @@ class KonsHead:
 
     References
     ----------
-    Thesis, algorithm 12 as corrected in spec 2.1.
+    Thesis, algorithm 12 as corrected in the theory page, "Online learning".
     """
 
     def __init__(self, rule: StepRule, alpha: float, sketch: Sketch | None) -> None:
@@ -249,7 +249,7 @@ class KonsRegressor(_Kons, OnlineRegressor):
 
     References
     ----------
-    Thesis, algorithm 12 and theorem 5.4, with the corrections of spec 2.1.
+    Thesis, algorithm 12 and theorem 5.4, with the corrections of the theory page, "Online learning".
 
     Examples
     --------
@@ -272,7 +272,7 @@ class KonsClassifier(_Kons, OnlineClassifier):
 
     References
     ----------
-    Thesis, algorithm 12, with the corrections of spec 2.1.
+    Thesis, algorithm 12, with the corrections of the theory page, "Online learning".
 
     Examples
     --------

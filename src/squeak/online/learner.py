@@ -56,7 +56,7 @@ class NewtonLearner:
 
     References
     ----------
-    Thesis, algorithm 14; spec 3.2.
+    Thesis, algorithm 14; the theory page, "Online learning".
     """
 
     def __init__(self, plan: NewtonPlan, space: Space, n_outputs: int, seed: int) -> None:

@@ -57,7 +57,7 @@ class SquaredLoss:
 
     References
     ----------
-    Thesis, section 5.1; spec 1.
+    Thesis, section 5.1; the theory page, "Online learning".
 
     Examples
     --------
@@ -104,7 +104,7 @@ class LogisticLoss:
 
     References
     ----------
-    Thesis, section 5.1; spec 1.
+    Thesis, section 5.1; the theory page, "Online learning".
 
     Examples
     --------
@@ -155,7 +155,7 @@ class SquaredHingeLoss:
 
     References
     ----------
-    Thesis, section 5.1; spec 1. The step's curvature is derived from the definition.
+    Thesis, section 5.1; the theory page, "Online learning". The step's curvature is derived from the definition.
 
     Examples
     --------
@@ -202,7 +202,7 @@ class HingeLoss:
 
     References
     ----------
-    Thesis, section 5.1; spec 1.
+    Thesis, section 5.1; the theory page, "Online learning".
 
     Examples
     --------

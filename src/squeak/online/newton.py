@@ -104,7 +104,7 @@ class NewtonHead:
 
     References
     ----------
-    Thesis, algorithm 14; spec 3.2.
+    Thesis, algorithm 14; the theory page, "Online learning".
     """
 
     def __init__(self, rule: StepRule, alpha: float, *, restarts: bool) -> None:

@@ -25,7 +25,7 @@ class NystromLearner(SupportLearner):
 
     References
     ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016); spec 1.
+    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
     """
 
     def __init__(self, kernel: Any, rule: GradientRule, n_outputs: int, budget: int, rank: int) -> None:
@@ -109,7 +109,7 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
 
     References
     ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016); spec 1.
+    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
 
     Examples
     --------
@@ -151,7 +151,7 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
 
     References
     ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016); spec 1.
+    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
 
     Examples
     --------

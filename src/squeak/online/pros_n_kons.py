@@ -178,7 +178,7 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
 
     References
     ----------
-    Thesis, section 5.3; spec 3.2. No regret bound is known for this variant.
+    Thesis, section 5.3; the theory page, "Online learning". No regret bound is known for this variant.
 
     Examples
     --------
@@ -217,7 +217,7 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
 
     References
     ----------
-    Thesis, section 5.3; spec 1 and 3.2.
+    Thesis, section 5.3; the theory page, "Online learning".
 
     Examples
     --------
@@ -252,7 +252,7 @@ class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
 
     References
     ----------
-    Thesis, algorithm 14 and theorems 5.8 and 5.9; spec 3.2.
+    Thesis, algorithm 14 and theorems 5.8 and 5.9; the theory page, "Online learning".
 
     Examples
     --------
@@ -297,7 +297,7 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
 
     References
     ----------
-    Thesis, algorithm 14; spec 3.2.
+    Thesis, algorithm 14; the theory page, "Online learning".
 
     Examples
     --------
@@ -341,7 +341,7 @@ class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
 
     References
     ----------
-    Thesis, section 5.3.2; spec 3.2.
+    Thesis, section 5.3.2; the theory page, "Online learning".
 
     Examples
     --------
@@ -368,7 +368,7 @@ class BudgetKonsClassifier(_Classification, OnlineClassifier):
 
     References
     ----------
-    Thesis, section 5.3.2; spec 3.2.
+    Thesis, section 5.3.2; the theory page, "Online learning".
 
     Examples
     --------

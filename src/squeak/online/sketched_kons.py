@@ -58,7 +58,7 @@ class SketchedKonsRegressor(_SketchedKons, OnlineRegressor):
 
     References
     ----------
-    Thesis, algorithm 13 and theorem 5.6, with the corrections of spec 2.2.
+    Thesis, algorithm 13 and theorem 5.6, with the corrections of the theory page, "Online learning".
 
     Examples
     --------
@@ -82,7 +82,7 @@ class SketchedKonsClassifier(_SketchedKons, OnlineClassifier):
 
     References
     ----------
-    Thesis, algorithm 13, with the corrections of spec 2.2.
+    Thesis, algorithm 13, with the corrections of the theory page, "Online learning".
 
     Examples
     --------

@@ -38,7 +38,7 @@ class Space:
 
     References
     ----------
-    Thesis, algorithms 8 and 14; spec 3.1 and 3.2.
+    Thesis, algorithms 8 and 14; the theory page, "Online learning".
     """
 
     scorer: WeightedFactor

@@ -107,7 +107,7 @@ def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 
 
     References
     ----------
-    Thesis, section 5.1 (the protocol of online learning); spec 1.
+    Thesis, section 5.1 (the protocol of online learning); the theory page, "Online learning".
 
     Examples
     --------
@@ -167,7 +167,7 @@ def regret_bound(model: Any, norm: float) -> float | None:
 
     References
     ----------
-    Thesis, theorems 5.4 and 5.8; spec 2.1 and 3.2.
+    Thesis, theorems 5.4 and 5.8; the theory page, "Online learning".
 
     Examples
     --------

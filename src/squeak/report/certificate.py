@@ -41,7 +41,7 @@ def accuracy_panel(
     """Return the panel on accuracy: the number, what it promises, or why there is none.
 
     Reconstruction: 0 ⪯ K − K̃ ⪯ (ε·ridge/(1 − ε))·I (thesis, lemma 4.3). Risk: (1 + (ridge/alpha)·ε/(1 − ε))², with
-    1/(1 − ε) in place of ε/(1 − ε) for regularised features (spec 6.2, correcting corollary 4.4). PCA: spec 6.3.
+    1/(1 − ε) in place of ε/(1 − ε) for regularised features (corollary 4.4, corrected). PCA: the theory page.
     """
     title = "Accuracy of the dictionary"
     found = None if given is None else _measured(d, given)

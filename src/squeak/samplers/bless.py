@@ -174,7 +174,7 @@ class BlessR(_Bless):
     References
     ----------
     Rudi, Calandriello, Carratino, Rosasco, "On fast leverage score sampling and optimal learning", NeurIPS
-    2018; Carratino's thesis, algorithm 4, with the corrections of the FALKON spec 4.4 (the inclusion
+    2018; Carratino's thesis, algorithm 4, with the corrections of the theory page (the inclusion
     probability, not the acceptance ratio, is stored; scores are taken at the new ridge).
 
     Examples
@@ -299,7 +299,7 @@ class Bless(_Bless):
 
     References
     ----------
-    As for :class:`BlessR`; Carratino's thesis, algorithm 3; FALKON spec 4.3.
+    As for :class:`BlessR`; Carratino's thesis, algorithm 3; the theory page.
 
     Examples
     --------

@@ -104,7 +104,7 @@ def compare(
 
     References
     ----------
-    Thesis, table 3.1; spec 5.3 and 6.2.
+    Thesis, table 3.1; the theory page.
 
     Examples
     --------

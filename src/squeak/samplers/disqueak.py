@@ -67,7 +67,7 @@ class Disqueak(TreeShaped, ScoreSampler):
     References
     ----------
     Calandriello, Lazaric, Valko, "Distributed Adaptive Sampling for Kernel Matrix Approximation", AISTATS
-    2017; thesis, section 3.3.2 and theorem 3.16; spec 5.2.
+    2017; thesis, section 3.3.2 and theorem 3.16; the theory page.
 
     Examples
     --------

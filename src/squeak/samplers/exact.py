@@ -29,7 +29,7 @@ class ExactRLS(BatchSampler):
 
     References
     ----------
-    Thesis, section 2.2.2 (ORACLE-RLS) and chapter 3 (EXACT-RLS); spec 2.2.
+    Thesis, section 2.2.2 (ORACLE-RLS) and chapter 3 (EXACT-RLS); the theory page.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class InkEstimate(BatchSampler):
     References
     ----------
     Calandriello, Lazaric, Valko, "Analysis of Nyström method with sequential ridge leverage scores", UAI 2016;
-    spec 3.4.
+    the theory page.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class Kors(StreamSampler):
 
     References
     ----------
-    Thesis, algorithm 8 and theorem 3.11 (with the corrected oversampling of spec 4.2).
+    Thesis, algorithm 8 and theorem 3.11 (with the corrected oversampling of the theory page).
 
     Examples
     --------

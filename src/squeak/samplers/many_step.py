@@ -40,7 +40,7 @@ class ManyStep(BatchSampler):
 
     References
     ----------
-    Thesis, algorithm 5 with the clamp and the start of spec 3.2.
+    Thesis, algorithm 5 with the clamp and the start of the theory page.
 
     Examples
     --------

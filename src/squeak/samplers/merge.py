@@ -41,7 +41,7 @@ def merge(
 
     References
     ----------
-    Thesis, algorithm 10 (DICT-MERGE) and equations 3.3, 3.5; spec 3 and 5.2.
+    Thesis, algorithm 10 (DICT-MERGE) and equations 3.3, 3.5; the theory page.
 
     Examples
     --------

@@ -36,7 +36,7 @@ class MultinomialNystrom(BatchSampler):
 
     References
     ----------
-    Thesis, section 2.1 (Nyström sampling; there binomial); spec 2.1. Williams and Seeger, NeurIPS 2000.
+    Thesis, section 2.1 (Nyström sampling; there binomial); the theory page. Williams and Seeger, NeurIPS 2000.
 
     Examples
     --------

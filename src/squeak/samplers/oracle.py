@@ -77,7 +77,7 @@ class OnlineOracle(_Oracle):
 
     References
     ----------
-    Thesis, algorithm 7 and lemma 3.9; spec 4.1.
+    Thesis, algorithm 7 and lemma 3.9; the theory page.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class OnlineOracleRemoval(_Oracle):
 
     References
     ----------
-    Thesis, algorithm 9; spec 5.1.
+    Thesis, algorithm 9; the theory page.
 
     Examples
     --------

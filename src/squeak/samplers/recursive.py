@@ -49,7 +49,7 @@ class Recursive(BatchSampler):
     References
     ----------
     Musco and Musco, "Recursive sampling for the Nyström method", NeurIPS 2017; thesis, algorithm 6, with the
-    corrections of spec 3.3 (the loop reaches all rows; overestimates).
+    corrections of the theory page (the loop reaches all rows; overestimates).
 
     Examples
     --------

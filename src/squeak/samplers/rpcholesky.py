@@ -179,7 +179,7 @@ class RPCholesky(_PivotedCholesky):
     References
     ----------
     Chen, Epperly, Tropp, Webber, "Randomly pivoted Cholesky", CPAM 2024, and Epperly, Tropp, Webber, "Embrace
-    rejection", 2024; FALKON spec 6.2.
+    rejection", 2024; the theory page.
 
     Examples
     --------
@@ -247,7 +247,7 @@ class GreedyCholesky(_PivotedCholesky):
 
     References
     ----------
-    Fine and Scheinberg, JMLR 2001; FALKON spec 6.2.
+    Fine and Scheinberg, JMLR 2001; the theory page.
 
     Examples
     --------

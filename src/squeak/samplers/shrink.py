@@ -60,7 +60,7 @@ def shrink(
 
     References
     ----------
-    Thesis, algorithm 10 (DICT-MERGE); spec 5.2 and 5.4.
+    Thesis, algorithm 10 (DICT-MERGE); the theory page.
     """
     K = gram(kernel, atoms)
     shift = 1.0 if score_ridge is None else score_ridge / ridge

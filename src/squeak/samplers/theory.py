@@ -19,7 +19,7 @@ def squeak_oversampling(eps: float, delta: float, n: int) -> int:
 
     References
     ----------
-    Thesis, theorem 3.16; spec 5.2.
+    Thesis, theorem 3.16; the theory page.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def kors_oversampling(eps: float, delta: float, n: int) -> int:
 
     References
     ----------
-    Thesis, theorem 3.11, corrected; spec 4.2.
+    Thesis, theorem 3.11, corrected; the theory page.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def oracle_oversampling(eps: float, delta: float, n: int) -> int:
 
     References
     ----------
-    Thesis, section 2.2.2; spec 2.2 (the rank, unknown, is replaced by n).
+    Thesis, section 2.2.2; the theory page (the rank, unknown, is replaced by n).
 
     Examples
     --------
@@ -75,7 +75,7 @@ def two_step_oversampling(eps: float, delta: float, n: int) -> int:
 
     References
     ----------
-    Thesis, corollary 3.4, corrected; spec 3.1.
+    Thesis, corollary 3.4, corrected; the theory page.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def many_step_oversampling(eps: float, delta: float, n: int) -> int:
 
     References
     ----------
-    Thesis, algorithm 5; spec 3.2 (T for a ridge of at least 1 and a unit diagonal).
+    Thesis, algorithm 5; the theory page (T for a ridge of at least 1 and a unit diagonal).
 
     Examples
     --------
@@ -112,7 +112,7 @@ def recursive_oversampling(eps: float, delta: float, n: int) -> int:
 
     References
     ----------
-    Thesis, proposition 3.7; spec 3.3.
+    Thesis, proposition 3.7; the theory page.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def online_oracle_oversampling(eps: float, delta: float, n: int) -> int:
 
     References
     ----------
-    Thesis, section 3.2.1, with the constant of spec 4.2.
+    Thesis, section 3.2.1, with the constant of the theory page.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def bless_oversampling(eps: float, delta: float, n: int, step: float = 2.0) -> i
 
     References
     ----------
-    Carratino's thesis, theorem 14; FALKON spec 4.4 (H for a ridge of at least κ²).
+    Carratino's thesis, theorem 14; the theory page (H for a ridge of at least κ²).
 
     Examples
     --------

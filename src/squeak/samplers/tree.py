@@ -27,7 +27,7 @@ class Tree:
 
     References
     ----------
-    Thesis, section 3.3.2; spec 5.2.
+    Thesis, section 3.3.2; the theory page.
 
     Examples
     --------

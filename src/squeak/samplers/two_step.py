@@ -47,7 +47,7 @@ class TwoStep(BatchSampler):
 
     References
     ----------
-    Thesis, algorithm 4 and equations 3.1, 3.2; spec 3.1. Alaoui and Mahoney, NeurIPS 2015.
+    Thesis, algorithm 4 and equations 3.1, 3.2; the theory page. Alaoui and Mahoney, NeurIPS 2015.
 
     Examples
     --------

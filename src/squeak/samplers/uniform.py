@@ -65,7 +65,7 @@ class Uniform(Sampler):
 
     References
     ----------
-    Thesis, section 2.1.3; spec 2.2.
+    Thesis, section 2.1.3; the theory page.
 
     Examples
     --------

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import squeak
 from tests.test_cli import command
 
 
@@ -62,3 +63,37 @@ def test_a_state_of_other_rows_is_refused(table, tmp_path):
     refused = command("optimize", tmp_path / "other.parquet", "--reward", "score", *state)
     assert refused.returncode == 1
     assert "belongs to other rows" in refused.stderr
+
+
+def test_the_units_of_rewards_do_not_matter(table, tmp_path):
+    """Rewards of 5,000 ± 800 lead to the same rows as those of 0 ± 1."""
+    path, frame = table
+    frame["large"] = 5000.0 + 800.0 * frame["score"]
+    frame.to_parquet(path)
+    rows = {}
+    for name, other in (("score", "large"), ("large", "score")):
+        out = tmp_path / f"{name}.csv"
+        done = command("optimize", path, "--reward", name, "--drop", other, "--steps", 40, "--out", out, "-q")
+        assert done.returncode == 0, done.stderr
+        rows[name] = pd.read_csv(out)["row"].tolist()
+    assert rows["large"] == rows["score"]
+    assert frame["score"].iloc[rows["large"]].max() > frame["score"].quantile(0.98)
+
+
+def test_a_process_that_is_killed_loses_no_reward(table, tmp_path):
+    """The command kills its own caller at the 12th reward; eleven are in the state."""
+    path, _ = table
+    script, calls = tmp_path / "reward.py", tmp_path / "calls"
+    script.write_text(
+        "import os, signal, sys\n"
+        f"open({str(calls)!r}, 'a').write('x')\n"
+        f"if os.path.getsize({str(calls)!r}) == 12: os.kill(os.getppid(), signal.SIGKILL)\n"
+        "print(sys.argv[2])\n"
+    )
+    asked = ["optimize", path, "--drop", "score", "--state", tmp_path / "s.sqk", "-q"]
+    asked += ["--command", f"{sys.executable} {script}"]
+    assert command(*asked, "--steps", 20).returncode != 0
+    assert squeak.load(tmp_path / "s.sqk").n_told_ == 11
+    done = command(*asked, "--steps", 9)
+    assert done.returncode == 0, done.stderr
+    assert squeak.load(tmp_path / "s.sqk").n_told_ == 20

@@ -17,6 +17,10 @@ class PullBar:
 
             self._bar = tqdm(total=total, desc=type(bandit).__name__, unit=" pulls")
 
+    def watch(self, bandit: Any) -> None:
+        """Show another bandit from now on: the same study, begun anew."""
+        self._bandit = bandit
+
     def advance(self, pulls: int) -> None:
         """Move on by some pulls."""
         if self._bar is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shlex
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,9 @@ from squeak.cli.options import (
     or_none,
     positive,
 )
+
+FIRST = 8
+"""Rows drawn at random at first, whose rewards give the units."""
 
 
 def optimize(
@@ -57,8 +61,16 @@ def optimize(
     length_scale: Annotated[
         str, typer.Option(help="The kernel's width at first: a number or 'median'.")
     ] = "median",
-    noise: Annotated[float, typer.Option(callback=positive, help="Of a reward, at first.")] = 0.1,
-    fixed: Annotated[bool, typer.Option("--fixed", help="Never fit width and noise to the rewards.")] = False,
+    noise: Annotated[
+        float,
+        typer.Option(callback=positive, help="Of a reward at first, in deviations of the first rewards."),
+    ] = 0.1,
+    fixed: Annotated[
+        bool,
+        typer.Option(
+            "--fixed", help="Never fit width, noise and units to the rewards, which then should be near 0 ± 1."
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write every pull here, as CSV.", show_default=False)
     ] = None,
@@ -72,7 +84,7 @@ def optimize(
     """Choose rows of DATA, one experiment after the other, so that the best is found with few.
 
     Each row is a candidate. Its reward comes from a column (--reward) or from a command that is run for it
-    (--command).
+    (--command). The first eight are drawn at random: the mean and the spread of their rewards are the units.
     """
     import squeak as sq
     from squeak.bandits import AutoUCB
@@ -102,13 +114,14 @@ def optimize(
     else:
         refit = None if fixed else "doubling"
         bandit = AutoUCB(arms, kernel_of(kernel, length_scale), noise=noise, refit=refit, random_state=seed)
-    bandit.verbose = 0 if quiet else 1
     judge = _Replay(rewards, sign) if command is None else _Command(command, _words(source, len(arms)), sign)
+    study = _Study(bandit, judge, state, every_reward=command is not None)
+    bandit.verbose = 0 if quiet else 1
     try:
-        bandit.run(judge, steps)
+        study.run(steps, seed, scaled=not fixed)
     finally:
-        if state is not None and bandit.n_told_:
-            bandit.save(state)
+        study.keep()
+        bandit = study.bandit
         if out is not None:
             _write(out, bandit, sign)
     best = bandit.best_
@@ -118,6 +131,66 @@ def optimize(
         f"  asked {len(seen)} times, mean {sign * seen.mean():.6g}; "
         f"{bandit.n_told_} rewards of {len(arms):,} rows in all"
     )
+
+
+class _Study:
+    """A bandit that is asked and told; where rewards are dear its state is kept after each of them."""
+
+    def __init__(self, bandit: Any, judge: Callable[[int], float], state: Path | None, every_reward: bool) -> None:
+        self.bandit, self._judge, self._state, self._every_reward = bandit, judge, state, every_reward
+
+    def keep(self) -> None:
+        """Write the state, where a file was named and there is anything to write."""
+        if self._state is not None and self.bandit.n_told_:
+            self.bandit.save(self._state)
+
+    def run(self, steps: int, seed: int, *, scaled: bool) -> None:
+        """Ask for so many rewards, the first of all at random rows where they are to be scaled by them."""
+        from squeak.bandits.progress import PullBar
+
+        end = self.bandit.n_told_ + steps
+        few = min(FIRST, self.bandit.n_arms)
+        with PullBar(self.bandit, steps) as bar:
+            if scaled and self.bandit.n_told_ < few:
+                rows = np.random.default_rng(seed).choice(self.bandit.n_arms, few, replace=False).tolist()
+                for row in rows[self.bandit.n_told_ : end]:
+                    self._tell([row], bar)
+                if self.bandit.n_told_ == few:
+                    self.bandit = _in_their_units(self.bandit)
+                    bar.watch(self.bandit)
+            while self.bandit.n_told_ < end:
+                asked = self.bandit._asked(end - self.bandit.n_told_)
+                try:
+                    while asked:
+                        now = asked[: 1 if self._every_reward else len(asked)]
+                        self._tell(now, bar)
+                        asked = asked[len(now) :]
+                finally:
+                    self.bandit._drop(asked)
+
+    def _tell(self, rows: list[int], bar: Any) -> None:
+        self.bandit.tell(rows, [self._judge(row) for row in rows])
+        if self._every_reward:
+            self.keep()
+        bar.advance(len(rows))
+
+
+def _in_their_units(bandit: Any) -> Any:
+    """Return the bandit anew, with its prior in the units of the rewards that it was told."""
+    from squeak.bandits import AutoUCB
+
+    spread = float(bandit.rewards_.std()) or 1.0
+    made = AutoUCB(
+        bandit.arms_,
+        spread**2 * bandit.kernel_,
+        noise=spread * bandit.noise_,
+        prior_mean=float(bandit.rewards_.mean()),
+        refit=bandit.refit,
+        random_state=bandit._seed,
+        verbose=bandit.verbose,
+    )
+    made.tell(bandit.pulls_, bandit.rewards_)
+    return made
 
 
 class _Replay:

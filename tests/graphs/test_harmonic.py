@@ -240,3 +240,17 @@ def test_one_solve_serves_all_classes(monkeypatch):
     monkeypatch.setattr(NormalisedSystem, "solve", lambda self, y, t: calls.append(y.shape) or real(self, y, t))
     solve_harmonic(GRAPH, np.array([0, 5, 9]), np.eye(3), 1.0, centred=True)
     assert calls == [(60, 4)]
+
+
+def test_a_group_that_hangs_on_rounding_is_not_reached():
+    """Two cliques joined by an edge of weight 1e-17: no label comes across, and nothing explodes or stalls."""
+    n = 30
+    A = np.zeros((2 * n, 2 * n))
+    A[:n, :n] = A[n:, n:] = 1.0 - np.eye(n)
+    A[0, n] = A[n, 0] = 1e-17
+    y = np.full(2 * n, -1)
+    y[:4] = [0, 1, 0, 0]
+    model = HarmonicClassifier().fit(sp.csr_matrix(A), y)
+    assert model.n_unreached_ == n
+    assert np.abs(model.label_distributions_).max() <= 1 + 1e-9
+    assert (model.transduction_[n:] == 0).all()  # the most frequent class

@@ -21,6 +21,9 @@ from squeak.graphs.neighbours import knn_edges, row_scales, similarities
 from squeak.graphs.solver import NormalisedSystem, scaled_weights
 from squeak.graphs.sparsify import sparser
 
+UNFELT = 1e-13
+"""Of the degrees of both its ends: below it an edge is lost in float64."""
+
 SOLVE = 1e-6
 DEFAULT_ALPHA = 1.0
 
@@ -80,9 +83,12 @@ def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, 
 
     With Q = alpha·L + I_S and ỹ the labels less their mean: u = Q⁻¹ỹ, v = Q⁻¹1, and centred f = u −
     (1ᵀu/1ᵀv)·v, which sums to 0. Q·1 = 1_S, so the plain solution is u + mean. Components without a label are
-    left out: there f = 0 and the plain solution is the labels' mean.
+    left out: there f = 0 and the plain solution is the labels' mean. Edges below rounding beside the others of both
+    their ends hold nothing together.
     """
-    n = graph.n_nodes
+    n, degrees = graph.n_nodes, graph.degrees()
+    felt = graph.weights >= UNFELT * np.minimum(degrees[graph.u], degrees[graph.v])
+    graph = graph if felt.all() else graph.take(felt)
     count, where = graph.components()
     reached = np.bincount(where[labelled], minlength=count)[where] > 0
     mean = values.mean(axis=0)

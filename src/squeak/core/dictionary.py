@@ -273,7 +273,7 @@ class Dictionary:
     def __repr__(self) -> str:
         size = f"{self.effective_dimension():.3g}" if self.calibrated else "unknown"
         return (
-            f"Dictionary({len(self):,} atoms for {self.n_seen:,} rows, {self.kernel!r}, "
+            f"Dictionary({len(self):,} atoms for {self.n_seen:,} rows, {self.kernel}, "
             f"ridge={self.ridge:.4g}, d_eff≈{size})"
         )
 

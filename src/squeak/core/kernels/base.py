@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 TILE = 1024
 """Rows of X evaluated at a time; fixed, so that values do not depend on the number of threads."""
+
+
+LONG_NUMBER = re.compile(r"(?<![\w.])\d+\.\d{4,}(?:e[+-]?\d+)?")
 
 
 class Kernel:
@@ -119,6 +123,10 @@ class Kernel:
     def __repr__(self) -> str:
         inside = ", ".join(f"{name}={_show(value)}" for name, value in self.get_params(deep=False).items())
         return f"{type(self).__name__}({inside})"
+
+    def __str__(self) -> str:
+        """Return the same with numbers of five digits, for people."""
+        return LONG_NUMBER.sub(lambda found: f"{float(found.group()):.5g}", repr(self))
 
     def __add__(self, other: Any) -> Sum:
         from squeak.core.kernels.algebra import Constant, Sum

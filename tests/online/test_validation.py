@@ -247,6 +247,12 @@ def test_the_command_learns_labels(table, monkeypatch, capsys):
         (["--target", "nothing"], 1, "nothing"),
         (["--target", "y", "--eta", "1"], 2, "--eta is not for con-kons"),
         (["--target", "y", "--method", "fogd", "--alpha", "1"], 2, "not for fogd"),
+        (["--target", "y", "--method", "fogd", "--max-atoms", "10"], 2, "--max-atoms is not for fogd"),
+        (
+            ["--target", "y", "--resume", "m.sqk", "--max-atoms", "9", "--eta", "1"],
+            2,
+            "--eta, --max-atoms cannot change",
+        ),
         (["--target", "y", "--figure", "x.bmp"], 2, "--figure ends in"),
         (["--target", "way", "--drop", "y"], 1, "the target is text ('up'): use --task classification"),
     ],
@@ -256,3 +262,10 @@ def test_the_command_says_what_is_wrong(table, arguments, code, message, monkeyp
     assert found == code
     assert message in " ".join(err.replace("│", " ").split())
     assert "Traceback" not in err
+
+
+def test_a_figure_without_matplotlib_names_the_extra(table, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, _, err = run(monkeypatch, capsys, "online", table, "--target", "y", "--figure", "x.png")
+    assert code == 1
+    assert "squeak-learn[report]" in err

@@ -21,6 +21,7 @@ from squeak.cli.options import (
     Scale,
     ScaleBy,
     Seed,
+    check_figure,
     kernel_of,
     names_of,
     or_none,
@@ -69,15 +70,7 @@ def compare(
         ) from None
     for value in grid:
         positive(value)
-    if figure is not None:
-        import matplotlib  # noqa: F401  (fails now, not after the run)
-
-        from squeak.report import draw_comparison
-
-        if figure.suffix not in (".png", ".svg", ".pdf"):
-            raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
-        if not figure.parent.is_dir():
-            raise FileNotFoundError(f"the folder {figure.parent} does not exist")
+    check_figure(figure)
     chosen_kernel = kernel_of(kernel, length_scale)
     source = sq.rows(
         data if len(data) > 1 else data[0],
@@ -101,5 +94,7 @@ def compare(
     )
     typer.echo(comparison(table))
     if figure is not None:
+        from squeak.report import draw_comparison
+
         draw_comparison(table, figure)
         typer.echo(f"wrote {figure}")

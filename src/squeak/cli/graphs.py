@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from squeak.cli.options import Seed, positive
+from squeak.cli.options import Seed, check_figure, positive
 
 Graph = Annotated[
     list[str],
@@ -220,15 +220,3 @@ def check_writable(out: Path, inputs: list[str]) -> None:
             raise FileNotFoundError(f"there is no file {one}")
     if out.resolve() in {Path(one).resolve() for one in inputs}:
         raise typer.BadParameter(f"{out} is named twice: it would be overwritten")
-
-
-def check_figure(figure: Path | None) -> None:
-    """Fail before a long run where its figure could not be drawn."""
-    if figure is None:
-        return
-    import matplotlib  # noqa: F401  (fails now, not after the run)
-
-    if figure.suffix not in (".png", ".svg", ".pdf"):
-        raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
-    if not figure.parent.is_dir():
-        raise FileNotFoundError(f"the folder {figure.parent} does not exist")

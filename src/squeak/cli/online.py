@@ -26,7 +26,9 @@ from squeak.cli.options import (
     Scale,
     ScaleBy,
     Seed,
+    check_figure,
     check_out,
+    given_options,
     kernel_of,
     names_of,
     or_none,
@@ -59,7 +61,13 @@ class Curvature(StrEnum):
     auto = "auto"
 
 
+SETTLED = {"task", "method", "columns", "drop", "scale", "categories", "missing", "learn_rows", "kernel"}
+SETTLED |= {"length_scale", "max_atoms", "curvature", "alpha", "eta", "seed"}
+"""Options that a saved learner has settled."""
+
+
 def online(
+    context: typer.Context,
     data: Data,
     target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
     task: Annotated[Task, typer.Option(help="What the target is.")] = Task.regression,
@@ -107,17 +115,18 @@ def online(
 
     if out is not None:
         check_out(out, [], data)
-    if figure is not None:
-        import matplotlib  # noqa: F401  (fails now, not after the run)
-
-        if figure.suffix not in (".png", ".svg", ".pdf"):
-            raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
-        if not figure.parent.is_dir():
-            raise FileNotFoundError(f"the folder {figure.parent} does not exist")
+    check_figure(figure)
+    given = given_options(context)
     if resume is not None:
+        settled = sorted(given & SETTLED)
+        if settled:
+            names = ", ".join("--" + name.replace("_", "-") for name in settled)
+            raise typer.BadParameter(f"--resume goes on with a learner as it was: {names} cannot change")
         model = OnlineEstimator.load(resume)
         how: dict[str, Any] = {"preprocessing": model.preprocessing_}
     else:
+        if method is Method.fogd and "max_atoms" in given:
+            raise typer.BadParameter("--max-atoms is not for fogd, whose features are random")
         model = _model(task, method, kernel_of(kernel, length_scale), max_atoms, curvature, alpha, eta, seed)
         how = {
             "columns": names_of(columns),

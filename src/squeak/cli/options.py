@@ -153,3 +153,24 @@ def check_out(out: Path, others: list[Path | None], data: list[str]) -> None:
             raise typer.BadParameter(
                 f"{out} is there already and is not a squeak file: choose another name"
             ) from None
+
+
+def check_figure(figure: Path | None) -> None:
+    """Fail before a long run where its figure could not be drawn."""
+    if figure is None:
+        return
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError("--figure needs matplotlib: pip install 'squeak-learn[report]'") from None
+    if figure.suffix not in (".png", ".svg", ".pdf"):
+        raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
+    if not figure.parent.is_dir():
+        raise FileNotFoundError(f"the folder {figure.parent} does not exist")
+
+
+def given_options(context: typer.Context) -> set[str]:
+    """Return the names of the parameters that stand on the command line."""
+    from click.core import ParameterSource
+
+    return {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}

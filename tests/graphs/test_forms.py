@@ -163,7 +163,7 @@ def test_no_edges(tmp_path):
 
 
 def test_names_in_place_of_numbers_are_refused_before_memory_is_taken():
-    with pytest.raises(ValueError, match=r"go up to 2,000,000,000 with 2 edges.*number the nodes from 0 on"):
+    with pytest.raises(ValueError, match=r"go up to 2,000,000,000 with 2 edges.*number nodes from 0 on"):
         check_edges([0, 5], [1, 2_000_000_000])
     assert check_edges([0, 5], [1, 2_000_000_000], n_nodes=2_000_000_001).n_nodes == 2_000_000_001
     assert check_edges([0], [40_000_000]).n_nodes == 40_000_001

@@ -125,7 +125,7 @@ def check_edges(
         if top > MANY_NODES and top > NODES_AN_EDGE * (first + len(u)):
             raise ValueError(
                 f"node numbers go up to {top - 1:,} with {first + len(u):,} edges, and every number up to it would "
-                "count as a node: number the nodes from 0 on (numpy.unique(..., return_inverse=True)), or give n_nodes"
+                "count as a node: number nodes from 0 on (numpy.unique(..., return_inverse=True)), or give n_nodes"
             )
         n_nodes = top
     elif top > n_nodes:

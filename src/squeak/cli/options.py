@@ -171,6 +171,5 @@ def check_figure(figure: Path | None) -> None:
 
 def given_options(context: typer.Context) -> set[str]:
     """Return the names of the parameters that stand on the command line."""
-    from click.core import ParameterSource
-
-    return {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}

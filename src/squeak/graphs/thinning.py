@@ -27,8 +27,8 @@ def thinned(
 ) -> EdgeSample:
     """Return the sample thinned to its scores: p' = min(p, (oversampling/copies)·score).
 
-    With ``connected`` the edges of the best scores that hold the components together keep theirs: no coin is
-    tossed: each component stays whole. What is kept so is decided before the draw, so weights stay unbiased.
+    With ``connected`` the edges of the best scores that hold the components together keep theirs, so that each
+    component stays whole. What is kept so is decided before the draw, so weights stay unbiased.
     Copies are thinned by coins of their own; single edges too where ``independent`` asks for it.
     """
     chances = keep_probability(scores, sample.oversampling, sample.copies)

@@ -169,7 +169,9 @@ Medians; the spreads are in the tables below.
 {PEERS_HEAD}
 {peers}
 
-## limit: the samplers against one full scoring pass
+![Times of the peers over squeak's, with their spread](../docs/images/bench_peers.png)
+
+{growth_page()}## limit: the samplers against one full scoring pass
 
 100,000 Gaussian rows × 8, ridge 1. The limit is one blocked, threaded pass of k(atoms, X), application of L⁻¹ and column sums with
 the final dictionary. Screening gives up most rows after a few atoms, which is how a sampler can take less.
@@ -256,6 +258,34 @@ FIRST_SCREEN = (
     "`edge_leverage`",
 )
 """Words of the rows that README shows: one or two a peer; all of them are in benchmarks/README.md."""
+
+
+def growth_page() -> str:
+    """Return how time and memory grow, as a section; empty where it was not measured."""
+    if not (ROOT / "benchmarks" / "results" / "growth.json").exists():
+        return ""
+    curves = result("growth")
+    lines = []
+    for name, points in curves["curves"].items():
+        for point in points:
+            cells = [
+                f"{r['seconds']['median']:.2f} s ({r['seconds']['min']:.2f} to {r['seconds']['max']:.2f}) | {r['peak_mb']['median']:.0f} MB"
+                for r in point["runs"].values()
+            ]
+            lines.append(f"| {point['size']:,} {name} | {' | '.join(cells)} |")
+    rows = "\n".join(lines)
+    return f"""## growth: time and memory against rows, columns and atoms
+
+A mixture of 30 Gaussians; one of 200,000 rows, 8 columns, 300 atoms is changed at a time. Two cores, two runs each in a process of its own. Memory is beyond
+that of the rows. Workers are those of `cluster`.
+
+| | `Squeak` | peak | `KernelRidge` | peak |
+|---|---|---|---|---|
+{rows}
+
+![Time and memory against rows, columns, atoms and workers](../docs/images/bench_growth.png)
+
+"""
 
 
 def peers_table() -> str:

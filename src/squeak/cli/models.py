@@ -155,7 +155,10 @@ def predict(
         Path, typer.Option("--out", "-o", help="The file to write: .parquet or .csv.", show_default=False)
     ],
     probabilities: Annotated[bool, typer.Option(help="A column for each class; needs --loss logistic.")] = False,
-    std: Annotated[bool, typer.Option(help="The standard deviation too, of a regression.")] = False,
+    std: Annotated[
+        bool,
+        typer.Option(help="A regression's standard deviation too, on the kernel's scale: 1 far from all rows."),
+    ] = False,
     on_bad_rows: OnBadRows = BadRows.refuse,
     delimiter: Delimiter = None,
     header: Header = None,

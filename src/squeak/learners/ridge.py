@@ -225,7 +225,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         """Return f(x) for every row, and the posterior's standard deviation of f where asked for.
 
         In the Gaussian-process view with noise variance alpha, var f(x) = k(x, x) − ‖z‖² + alpha·zᵀ(Σ w z zᵀ +
-        alpha·I)⁻¹z; the last matrix is the factor of the fit.
+        alpha·I)⁻¹z; the last matrix is the factor of the fit. The scale is the kernel's, as in scikit-learn: far
+        from all rows the deviation is √k(x, x), 1 for an RBF. In the targets' units it is c times as large for
+        the kernel c²·k and the penalty c²·alpha, which give the same predictions.
         """
         check_is_fitted(self)
         rows = self._rows_for(X)

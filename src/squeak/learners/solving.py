@@ -67,7 +67,7 @@ class RidgeLearner(DictionaryLearner):
         """Return the dictionary of a fit, with a width that is searched for where the kernel asks for it."""
         kernel = self._own_kernel()
         if self.dictionary is None and wants_search(kernel):
-            kernel = searched_kernel(kernel, data, lambda y: y, draw_seed(self.random_state))
+            kernel = searched_kernel(kernel, data, lambda y: y, draw_seed(self.random_state), self.verbose)
         ridge = None if self.alpha == "auto" else float(self.alpha)
         return self._choose_dictionary(data, kernel, ridge)
 

@@ -6,6 +6,7 @@ y_i − f₋ᵢ(x_i) = (y_i − f(x_i))/(1 − h_i) with h_i = w_i z_iᵀ(Σ w z
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,7 @@ def wants_search(kernel: Any) -> bool:
     return isinstance(getattr(kernel, "length_scale", None), str) and kernel.length_scale == "auto"
 
 
-def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int) -> Any:
+def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: int = 0) -> Any:
     """Return the kernel with the width of least leave-one-out error, at each width's best alpha.
 
     Parameters
@@ -87,19 +88,29 @@ def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int) -> Any:
     y_of : function
         Targets as numbers, one column an output.
     seed : int
+    verbose : int
+        1 shows a progress bar over the widths.
     """
     if not wants_search(kernel):
         return kernel
+    from tqdm.auto import tqdm
+
     X, y, weight = _some_rows(data, seed)
     targets = np.asarray(y_of(y), dtype=np.float64).reshape(n_rows(X), -1)
     targets = targets - np.average(targets, axis=0, weights=weight)
     middle = type(kernel)(**{**kernel.get_params(deep=False), "length_scale": "median"}).resolve(X)
     some = ArrayTraining(X, targets, weight)
-    tried = {factor: _error(middle, factor, some) for factor in WIDTHS}
-    best = min(tried, key=tried.__getitem__)
-    for factor in (best / np.sqrt(2.0), best * np.sqrt(2.0)):
-        tried[factor] = _error(middle, factor, some)
-    best = min(tried, key=tried.__getitem__)
+    tried: dict[float, float] = {}
+    with tqdm(total=len(WIDTHS) + 2, desc="length_scale", unit=" widths", disable=not verbose) as bar:
+
+        def best_with(factors: Iterable[float]) -> float:
+            for factor in factors:
+                tried[factor] = _error(middle, factor, some)
+                bar.update(1)
+            return min(tried, key=tried.__getitem__)
+
+        best = best_with(WIDTHS)
+        best = best_with((best / np.sqrt(2.0), best * np.sqrt(2.0)))
     return _wider(middle, best)
 
 

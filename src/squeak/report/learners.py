@@ -162,7 +162,7 @@ def _classes(classes: Array, guess: Array, truth: Array) -> list[Panel]:
     words += f" The first {MOST_CLASSES} of {len(names):,} classes." if len(names) > MOST_CLASSES else ""
     return [
         Panel("Scores", facts, "On the rows given. If the model was fitted on them too, they flatter it."),
-        Panel("Taken for", grid, words, wide=len(shown) > 4),
+        Panel("Taken for", grid, words, wide=len(shown) > 2),
     ]
 
 

@@ -164,6 +164,8 @@ def test_no_edges(tmp_path):
 
 def test_names_in_place_of_numbers_are_refused_before_memory_is_taken():
     with pytest.raises(ValueError, match=r"go up to 2,000,000,000 with 2 edges.*number nodes from 0 on"):
-        check_edges([0, 5], [1, 2_000_000_000])
-    assert check_edges([0, 5], [1, 2_000_000_000], n_nodes=2_000_000_001).n_nodes == 2_000_000_001
+        sparsify(([0, 5], [1, 2_000_000_000]))
+    with pytest.raises(ValueError, match=r"go up to 2,000,000,000 with 2 edges"):
+        sparsify([(0, 5, 1.0), (5, 2_000_000_000, 1.0)])
     assert check_edges([0], [40_000_000]).n_nodes == 40_000_001
+    assert next(edge_blocks(iter([[(0, 60_000_000)]]))).n_nodes == 60_000_001  # of a stream more may come

@@ -25,6 +25,7 @@ from squeak.graphs import (
     knn_graph,
     laplacian_eigenmaps,
     sparsify,
+    spectral_accuracy,
 )
 from squeak.graphs import spectral as spectral_room
 from squeak.graphs import state as state_room
@@ -395,3 +396,71 @@ def test_leverage_of_two_cliques_is_the_dense_formula():
     graph, _ = two_cliques(20, 3, 1e-4)
     np.testing.assert_allclose(edge_leverage(graph), dense_leverage(graph), atol=1e-7)
     assert edge_leverage(graph).sum() == pytest.approx(39)
+
+
+@pytest.mark.parametrize(("n", "weight"), [(8, 1e-7), (30, 1e-5), (30, 1e-8), (300, 1e-4), (300, 1e-6)])
+def test_labels_cross_a_weak_link(n, weight):
+    """Behind one weak edge the harmonic function is that of the edge's end: the residual must be fine enough."""
+    a, b = np.triu_indices(n, 1)
+    graph = (np.r_[a, a + n, 0], np.r_[b, b + n, n], np.r_[np.ones(2 * len(a)), weight])
+    y = np.full(2 * n, np.nan)
+    y[:3] = [0, 1, 1]
+    model = HarmonicRegressor(0.01, centred=False).fit(graph, y)
+    assert model.n_unreached_ == 0
+    np.testing.assert_allclose(model.transduction_[n:], model.transduction_[0], atol=2e-3)
+
+
+def test_a_tree_of_parts_reads_small_graphs_and_last_nodes_as_they_are():
+    T = nx.Graph()
+    T.add_weighted_edges_from([(0, 1, 1), (1, 2, 3), (1, 3, 5)])  # three edges are no matrix of three nodes
+    for graph in (T, nx.to_scipy_sparse_array(T), nx.to_numpy_array(T)):
+        found = DistributedSparsifier(random_state=0).fit(graph).sparsifier_
+        np.testing.assert_array_equal(found.toarray(), nx.to_numpy_array(T))
+    A = np.zeros((6, 6))
+    A[0, 1] = A[1, 0] = A[1, 2] = A[2, 1] = 1
+    for graph in (A, sp.csr_matrix(A)):
+        assert DistributedSparsifier(random_state=0).fit(graph).sparsifier_.shape == (6, 6)
+    with pytest.raises(ValueError, match="an iterator cannot be read so"):
+        DistributedSparsifier().fit(iter([[(0, 1)]]))
+    nothing = DistributedSparsifier(ridge=1e12, n_leaves=2, random_state=0)
+    assert len(nothing.fit(np.column_stack(np.triu_indices(120, 1))).sample_) == 0
+
+
+def test_accuracy_is_at_least_one_however_weak_what_was_cut():
+    a, b = np.triu_indices(20, 1)
+    u, v, w = np.r_[a, a + 20, 0], np.r_[b, b + 20, 20], np.r_[np.ones(380), 1e-12]
+    assert spectral_accuracy((u, v, w), (u[:-1], v[:-1], w[:-1])) >= 1
+    assert str(spectral_accuracy((u, v, w), (u, v, w))) == "0.0"
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_of_all_sizes_have_scores_and_chances():
+    u, v = np.array([0, 0, 1, 3, 3, 4, 0]), np.array([1, 2, 2, 4, 5, 5, 3])
+    w = np.array([1e-30] * 3 + [1e300] * 4)
+    for copies in (1, 2):
+        assert len(sparsify((u, v, w), copies=copies, random_state=0)[0]) == 7
+    rng = np.random.default_rng(0)
+    c = np.triu_indices(12, 1)
+    H = sparsify((*c, 10.0 ** rng.uniform(-300, 300, len(c[0]))), oversampling=2, random_state=0)
+    assert check_edges(*H).components()[0] == 1
+    assert len(sparsify((*c, np.full(len(c[0]), 1e-300)), ridge=1e10, random_state=0)[0]) == 0
+
+
+def test_light_edges_keep_their_leverage():
+    """Beside weights 300 decades larger the dense inverse says 0; what an edge's own ends tell is a lower bound."""
+    X = np.vstack([np.random.default_rng(0).standard_normal((200, 2)), [[1000.0, 1000.0]]])
+    A = knn_graph(X, 40, "global")
+    upper = sp.triu(A).tocoo()
+    leverage = edge_leverage(A, "exact")
+    assert leverage[upper.col == 200].sum() == pytest.approx(1.0, abs=1e-6)
+    assert leverage.sum() == pytest.approx(200, rel=1e-5)
+
+
+def test_parameters_that_would_be_ignored_are_refused():
+    K5 = nx.complete_graph(5)
+    with pytest.raises(TypeError, match="sparsifier must be None, an oversampling"):
+        HarmonicClassifier(sparsifier=True).fit(K5, [0, 1, -1, -1, -1])
+    with pytest.raises(ValueError, match="give eps or oversampling, not both"):
+        sparsify(K5, eps=0.05, oversampling=5)
+    with pytest.raises(ValueError, match="eps goes with oversampling='theory'"):
+        StreamSparsifier(eps=0.05).fit(K5)

@@ -24,6 +24,10 @@ Figure = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 
 
+MOST_LABELLED = 1_000_000
+"""A label may be for a node without edges, but not for a number out of all proportion."""
+
+
 class Way(StrEnum):
     """How a graph is sparsified."""
 
@@ -114,7 +118,10 @@ def label(
         raise typer.BadParameter(f"--out ends in .csv or .parquet; it is {out}")
     nodes, names = read_labels(labels)
     graph = read_edges(edges if len(edges) > 1 else edges[0])
-    graph = graph.on_nodes(max(graph.n_nodes, int(nodes.max()) + 1))
+    last = int(nodes.max())
+    if last >= max(10 * graph.n_nodes, MOST_LABELLED):
+        raise ValueError(f"{labels} has a label for node {last:,}; the edges have nodes 0 to {graph.n_nodes - 1:,}")
+    graph = graph.on_nodes(max(graph.n_nodes, last + 1))
     classes, codes = np.unique(names, return_inverse=True)
     y = np.full(graph.n_nodes, -1)
     y[nodes] = codes

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from squeak.core.seeds import RandomState, draw_seed
+from squeak.core.sources import RowSource
 from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.files import is_text, open_edges, text_blocks
-from squeak.graphs.forms import is_columns, library_of, read_graph
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined
 from squeak.graphs.state import DEFAULT_OVERSAMPLING, GraphPlan, StreamState, make_plan
@@ -127,11 +126,14 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
         checkpoint : folder, optional
             Keep finished nodes here: the same call goes on with what is left.
         """
-        plan = make_plan(self)
-        parts, _ = self._parts(_as_parts(X))
+        plan, given = make_plan(self), _as_parts(X, self.n_nodes)
+        if isinstance(given, Edges):  # the last nodes may have no edges
+            plan = replace(plan, n_nodes=max(plan.n_nodes, given.n_nodes))
+        parts, _ = self._parts(given)
         tree, retries = self._tree_of(len(parts)), check_retries(self.retries)
         description = {
             "sparsifier": [plan.oversampling, plan.copies, plan.scoring.ridge, plan.connected, plan.n_nodes],
+            "independent": plan.independent,
             "tree": [list(children) for children in tree.merges],
             "parts": [part.fingerprint() for part in parts],
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
@@ -142,9 +144,8 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
         self._sample, self.nodes_, self.tree_ = _numbered(root, run.rows_of_leaves(), plan.source), nodes, tree
         return self
 
-    def _checked(self, X: Any) -> Any:
-        edges = next(iter(edge_blocks(X, self.n_nodes)))
-        return np.column_stack([edges.u, edges.v, edges.weights])
+    def _checked(self, X: Edges) -> Any:
+        return np.column_stack([X.u, X.v, X.weights])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_sample")
@@ -167,20 +168,20 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
         return self.sample_.graph.components()[0]
 
 
-def _as_parts(X: Any) -> Any:
-    """Return what the tree cuts: an array of edges, a row source, or a function for every text file."""
-    if isinstance(X, Edges):
-        return np.column_stack([X.u, X.v, X.weights])
-    if sp.issparse(X) or library_of(X) is not None:
-        return _as_parts(read_graph(X).edges)
+def _as_parts(X: Any, n_nodes: int | None) -> Any:
+    """Return what the tree cuts: edges, a row source, dask's chunks, or a function for every part."""
     paths = [X] if isinstance(X, str | os.PathLike) else X
     if isinstance(paths, list) and paths and all(isinstance(one, str | os.PathLike) for one in paths):
         if all(is_text(Path(one)) for one in paths):
             return [partial(text_blocks, Path(one)) for one in paths]
         return open_edges(X)
-    if is_columns(X):
-        return next(iter(edge_blocks(X)))
-    return X
+    if isinstance(X, RowSource) or hasattr(X, "__dask_graph__"):
+        return X
+    if isinstance(X, list | tuple) and X and all(callable(part) for part in X):
+        return X
+    if hasattr(X, "__next__"):
+        raise ValueError("each part is read apart from the others: an iterator cannot be read so")
+    return next(edge_blocks(X, n_nodes))
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,8 @@ class EdgeWork:
     def merge(self, children: list[EdgeSample], seed: int) -> tuple[EdgeSample, float]:
         """Return the union of the children, thinned to the scores within it, and its effective dimension."""
         union = joined(children, max(child.n_nodes for child in children))
+        if len(union) == 0:
+            return union, 0.0
         oracle = Oracle(union.atoms, self.plan.scoring, seed)
         plan = self.plan
         left = shrink(union, oracle, seed, connected=plan.connected, independent=plan.independent)

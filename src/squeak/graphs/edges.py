@@ -14,9 +14,6 @@ from squeak.core.types import Array, IntArray
 LARGEST_NODE = 2**31 - 2
 """Node numbers must fit into the 32-bit indices of sparse matrices."""
 
-MANY_NODES, NODES_AN_EDGE = 50_000_000, 100
-"""Beyond the one, and beyond so many nodes an edge, numbers are taken for names: arrays have a place for each."""
-
 LARGEST_WEIGHT = 1e300
 """Sums of larger weights overflow."""
 
@@ -122,11 +119,6 @@ def check_edges(
     w = np.ones(len(u)) if weights is None else _weights(weights, len(u), place, first)
     top = int(max(u.max(), v.max())) + 1 if len(u) else 0
     if n_nodes is None:
-        if top > MANY_NODES and top > NODES_AN_EDGE * (first + len(u)):
-            raise ValueError(
-                f"node numbers go up to {top - 1:,} with {first + len(u):,} edges, and every number up to it would "
-                "count as a node: number nodes from 0 on (numpy.unique(..., return_inverse=True)), or give n_nodes"
-            )
         n_nodes = top
     elif top > n_nodes:
         bad = int(np.flatnonzero(np.maximum(u, v) >= n_nodes)[0])

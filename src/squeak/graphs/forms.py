@@ -20,6 +20,10 @@ ASYMMETRY = 1e-10
 """How much a_uv and a_vu may differ, relative to the larger, in a matrix that is called symmetric."""
 
 
+MANY_NODES, NODES_AN_EDGE = 50_000_000, 100
+"""Beyond both, numbers are taken for names."""
+
+
 @dataclass(frozen=True)
 class Form:
     """A graph's edges, and the way back to the kind of object that they came from."""
@@ -132,7 +136,7 @@ def _sparse(matrix: Any, *, dense: bool = False) -> Form:
 
 def _columns(graph: tuple[Any, ...], n_nodes: int | None) -> Form:
     weights = graph[2] if len(graph) == 3 else None
-    edges = merged(check_edges(graph[0], graph[1], weights, n_nodes))
+    edges = merged(_numbered(check_edges(graph[0], graph[1], weights, n_nodes), n_nodes))
     return Form(edges, lambda found: (found.u, found.v, found.weights))
 
 
@@ -140,5 +144,15 @@ def _table(array: Any, n_nodes: int | None) -> Form:
     if array.dtype == object or array.dtype.kind in "US":
         raise TypeError("nodes must be whole numbers from 0 on; number them first")
     weights = array[:, 2] if array.shape[1] == 3 else None
-    edges = merged(check_edges(array[:, 0], array[:, 1], weights, n_nodes))
+    edges = merged(_numbered(check_edges(array[:, 0], array[:, 1], weights, n_nodes), n_nodes))
     return Form(edges, lambda found: np.column_stack([found.u, found.v, found.weights]))
+
+
+def _numbered(edges: Edges, n_nodes: int | None) -> Edges:
+    """Return the edges, or say that their nodes have names for numbers: arrays have a place for each number."""
+    if n_nodes is None and edges.n_nodes > max(MANY_NODES, NODES_AN_EDGE * len(edges)):
+        raise ValueError(
+            f"node numbers go up to {edges.n_nodes - 1:,} with {len(edges):,} edges, and every number up to it "
+            "would be a node: number nodes from 0 on (numpy.unique(..., return_inverse=True)), or give n_nodes"
+        )
+    return edges

@@ -16,13 +16,17 @@ from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
+from squeak.graphs.forest import forest_beyond
 from squeak.graphs.forms import ASYMMETRY, is_path, library_of, read_graph
 from squeak.graphs.neighbours import knn_edges, row_scales, similarities
 from squeak.graphs.solver import NormalisedSystem, scaled_weights
 from squeak.graphs.sparsify import sparser
 
-UNFELT = 1e-13
-"""Of the degrees of both its ends: below it an edge is lost in float64."""
+UNFELT = 1e-10
+"""Of the degrees of both its ends: what hangs on edges below it is out of a solver's reach."""
+
+STRONG, SHARE, FINEST = 1e-4, 1e-4, 1e-14
+"""A link below the first part of its ends' degrees asks for a residual of the second part of that, or the last."""
 
 SOLVE = 1e-6
 DEFAULT_ALPHA = 1.0
@@ -106,6 +110,7 @@ def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, 
     with engine.single_blas():
         # in the residual's units an unlabelled node hears of labels through √weight
         tolerance = SOLVE * min(1.0, float(np.sqrt(small.weights.max(initial=0.0))) or 1.0)
+        tolerance = min(tolerance, max(SHARE * weakest_link(small, mark), FINEST))
         found = NormalisedSystem(small, mark).solve(columns, tolerance)
     u = found[:, : values.shape[1]]
     plain[reached] = u + mean
@@ -114,6 +119,18 @@ def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, 
     v = found[:, -1:]
     scores[reached] = u - v * (u.sum(axis=0) / v.sum())
     return Harmonic(scores, plain, reached)
+
+
+def weakest_link(graph: Edges, added: Array) -> float:
+    """Return the least a_e/√(d_u·d_v) of the best edges that hold components together; 1 where all are strong.
+
+    The d are degrees and what is added to them. A label reaches what lies behind an edge through that part of the
+    residual.
+    """
+    root = np.sqrt(graph.degrees() + added)
+    part = graph.weights / root[graph.u] / root[graph.v]
+    held = forest_beyond(graph, part >= STRONG, part)
+    return float(part[held].min(initial=1.0))
 
 
 class _HarmonicBase(BaseEstimator):

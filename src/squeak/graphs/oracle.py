@@ -12,8 +12,8 @@ from squeak.core.seeds import PROBE, generator_at
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import Edges, merged_places
 from squeak.graphs.forest import bridges
-from squeak.graphs.projections import ProjectedResistances
-from squeak.graphs.resistance import SMALL, dense_inverse
+from squeak.graphs.projections import ProjectedResistances, shorted_scores
+from squeak.graphs.resistance import SMALL, dense_inverse, scaled_graph
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class Oracle:
     def __init__(self, atoms: Edges, scoring: Scoring, seed: int, *place: int) -> None:
         self._ridge = scoring.ridge
         graph, self._place = merged_places(atoms)
-        self._size = float(graph.weights.max())
-        self._graph = graph.with_weights(graph.weights / self._size)
+        self._weights = graph.weights
+        self._graph, self._size, ridge = scaled_graph(graph, scoring.ridge)
         self._keys = graph.u * graph.n_nodes + graph.v
         _, self._labels = self._graph.components()
-        ridge = scoring.ridge / self._size
         self._inverse: Array | None = None
         certain = bridges(self._graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
         with engine.single_blas():
             if graph.n_nodes <= SMALL:
                 self._inverse = dense_inverse(self._graph, ridge)
                 own = self._by_inverse(graph.u, graph.v) * self._graph.weights
-                self._own = np.where(certain, 1.0, np.clip(own, 0.0, 1.0))
+                least = shorted_scores(self._graph, ridge)
+                self._own = np.where(certain, 1.0, np.clip(np.maximum(own, least), 0.0, 1.0))
             else:
                 rng = generator_at(seed, PROBE, *place)
                 self._projected = ProjectedResistances(
@@ -62,8 +62,7 @@ class Oracle:
 
     def own_scores(self, original: Array) -> Array:
         """Return a_e·r_e for the sample's edges, a_e their original weights."""
-        weights = self._graph.weights[self._place] * self._size
-        return np.asarray(self._own[self._place] * (original / weights))
+        return np.asarray(self._own[self._place] * (original / self._weights[self._place]))
 
     def new_scores(self, u: IntArray, v: IntArray, weights: Array) -> Array:
         """Return the leverage of each new edge, were it added alone: s/(1 + s), s = a·r; 1 across components.

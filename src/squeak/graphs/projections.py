@@ -143,6 +143,13 @@ def _right_sides(
     return np.asarray(y)
 
 
+def shorted_scores(graph: Edges, ridge: float) -> Array:
+    """Return a·r with all other nodes shorted, for every edge: what its own two ends tell, and no more than a·r."""
+    diagonal = graph.degrees() + ridge
+    diagonal[diagonal == 0] = 1.0  # nodes without edges
+    return _Local(graph.u, graph.v, graph.weights, graph.weights, diagonal).known
+
+
 class _Local:
     """What each pair needs of its two ends: the exact part of a·r, and the factors of the random one."""
 

@@ -16,7 +16,7 @@ from squeak.core.types import Array
 from squeak.graphs.edges import Edges, merged_places
 from squeak.graphs.forest import bridges
 from squeak.graphs.forms import read_graph
-from squeak.graphs.projections import CHUNK, ProjectedResistances
+from squeak.graphs.projections import CHUNK, ProjectedResistances, shorted_scores
 
 METHODS = ("auto", "exact", "factor", "projections")
 SMALL = 1000
@@ -24,6 +24,9 @@ SMALL = 1000
 
 FIRST = 2
 """Projections to begin with; well connected graphs need no more for most of their edges."""
+
+SMALLEST_WEIGHT, LARGEST_SHIFT = 1e-290, 1e200
+"""In units of the largest weight; beyond these, no number changes."""
 
 LEAST_ADDED = 1e-15
 """Of the largest degree: added to the diagonal where the dense inverse does not exist in float64."""
@@ -114,8 +117,7 @@ def leverage_of(
     if len(edges) == 0:
         return np.zeros(0)
     graph, place = merged_places(edges)
-    sizes = _scaled(graph)
-    graph, shift = graph.with_weights(graph.weights / sizes), ridge / sizes
+    graph, sizes, shift = scaled_graph(graph, ridge)
     with engine.single_blas():
         scores = _by_method(graph, method, shift, eta, n_projections, tolerance, seed)
     if len(graph) == len(edges):
@@ -124,9 +126,12 @@ def leverage_of(
     return share
 
 
-def _scaled(edges: Edges) -> float:
-    """Return a weight to divide all by, so that squares neither overflow nor vanish."""
-    return float(edges.weights.max())
+def scaled_graph(graph: Edges, ridge: float) -> tuple[Edges, float, float]:
+    """Return the graph in units of its largest weight, that, and the ridge: no square overflows or vanishes."""
+    size = float(graph.weights.max())
+    with np.errstate(over="ignore"):
+        shift = min(float(np.float64(ridge) / size), LARGEST_SHIFT)
+    return graph.with_weights(np.maximum(graph.weights / size, SMALLEST_WEIGHT)), size, shift
 
 
 def _by_method(
@@ -146,7 +151,8 @@ def _by_method(
             method = "projections"
     certain = bridges(graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
     if method in ("exact", "factor"):
-        return np.where(certain, 1.0, _exact(graph, ridge) if method == "exact" else _by_factor(graph, ridge))
+        found = _exact(graph, ridge) if method == "exact" else _by_factor(graph, ridge)
+        return np.where(certain, 1.0, np.maximum(found, shorted_scores(graph, ridge)))
     rng = generator_at(seed, PROBE)
     least = CHUNK if n_projections is not None else FIRST
     return ProjectedResistances(graph, certain, ridge, eta, n_projections, tolerance, rng, least).leverage

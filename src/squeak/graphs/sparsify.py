@@ -58,7 +58,7 @@ def sparsify(
     Each edge stays with probability p = min(1, oversampling·a_e·r_e), r_e its effective resistance, with weight
     a_e/p. About oversampling·(n − 1) edges are left, fewer where edges are certain to stay. Every component stays
     whole: bridges and the spanning forest of the best scores are always kept. A node draws for its edges together,
-    so that their number is the expected one: that lowers ε by a fifth to a third at equal size. With
+    so that their number is the expected one: that lowers ε by a tenth to a third at equal size. With
     oversampling="theory", and with copies, every coin is independent, as in the theorem.
 
     Parameters
@@ -109,11 +109,15 @@ def sparsify(
     seed = draw_seed(random_state)
     if eps is not None and not 0 < eps < 1:
         raise ValueError(f"eps must lie strictly between 0 and 1; it is {eps!r}")
+    if eps is not None and oversampling is not None and not isinstance(oversampling, str):
+        raise ValueError("give eps or oversampling, not both; eps goes with oversampling='theory'")
     sampling: Any = DEFAULT_OVERSAMPLING if oversampling is None else oversampling
     wanted = eps if oversampling is None else None
     if wanted is not None:
         sampling = (LAW / wanted) ** 2
-    params = SparsifyParameters(sampling, ridge, copies, connected, None, eps, delta, len(form.edges))
+    params = SparsifyParameters(sampling, ridge, copies, connected)
+    if isinstance(sampling, str):
+        params = replace(params, eps=eps, delta=delta, n=len(form.edges))
     plan = make_plan(params)
     scores = Oracle(form.edges, plan.scoring, seed).own_scores(form.edges.weights)
     if wanted is not None:
@@ -127,6 +131,8 @@ def sparser(graph: Edges, sparsifier: Any, random_state: RandomState, ridge: flo
     None: the graph. A number: the oversampling of :func:`sparsify`. A sparsifier is cloned and fitted; one without
     a seed takes the learner's. A function is given the edges and returns a graph.
     """
+    if isinstance(sparsifier, bool | str):
+        raise TypeError(f"sparsifier must be None, an oversampling, a sparsifier or a function, not {sparsifier!r}")
     if sparsifier is None or len(graph) == 0:
         return graph
     if isinstance(sparsifier, int | float | np.number):
@@ -231,7 +237,7 @@ def sparsifier_report(
         sparsifier_components=other.components()[0],
         same_components=spanned_alike(one, other),
         accuracy=accuracy,
-        law=float(accuracy * np.sqrt(len(other) / n)),
+        law=float(accuracy * np.sqrt(len(other) / max(n, 1))),
         total_weight=(float(one.weights.sum()), float(other.weights.sum())),
         largest_weight=(float(one.weights.max(initial=0.0)), float(other.weights.max(initial=0.0))),
     )

@@ -47,6 +47,8 @@ def make_plan(params: Any) -> GraphPlan:
     ridge = check_graph_ridge(params.ridge)
     oversampling = params.oversampling
     theory = isinstance(oversampling, str)
+    if not theory and params.eps is not None:
+        raise ValueError("eps goes with oversampling='theory'; with a number it would be ignored")
     if theory:
         if oversampling != "theory" or None in (params.eps, params.delta, params.n):
             raise ValueError("oversampling must be a number, or 'theory' with eps, delta and n (edges)")

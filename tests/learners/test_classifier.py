@@ -1,6 +1,7 @@
 """KernelClassifier: squared loss is ridge regression on ±1, logistic loss is what a general optimiser finds."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
@@ -161,3 +162,17 @@ def test_bad_parameters_get_one_clear_error(changes, message, data):
         KernelClassifier(**changes).fit(data[0], data[1])
     with pytest.raises(ValueError, match="only one class"):
         KernelClassifier().fit(data[0], np.ones(len(data[0])))
+
+
+def test_numbers_by_the_thousand_are_no_classes(rng):
+    X = rng.random((4000, 2))
+    y = np.arange(4000) % 1500
+    for given in ((X, y), (squeak.rows(X, y),)):
+        with pytest.raises(ValueError, match=r"1,500 or more different numbers.*KernelRidge predicts numbers"):
+            KernelClassifier(random_state=0).fit(*given)
+
+
+def test_columns_of_text_are_named_with_their_cure(rng):
+    table = pd.DataFrame({"a": rng.random(40), "kind": ["x", "y"] * 20})
+    with pytest.raises(ValueError, match=r"could not convert string.*squeak\.rows\(X, y\) makes numbers"):
+        KernelClassifier(random_state=0).fit(table, np.arange(40) % 2)

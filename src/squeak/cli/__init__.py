@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 the data or a file is not as it should be, 2 the command l
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 from squeak._version import __version__
 from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
-from squeak.cli.errors import for_the_command, stop
+from squeak.cli.errors import for_the_command, say
 from squeak.cli.graphs import label, sparsify
 from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.online import online
@@ -70,23 +71,30 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without our signs gets question marks, not an error
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
+    code = _run()  # what an error held on to, readers with threads of their own above all, is let go before the end
+    gc.collect()
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command and return its exit code."""
     try:
         code = app(prog_name="squeak", standalone_mode=False)  # however it was started: completion is by name
     except KeyboardInterrupt:
-        stop("interrupted", 130)
+        return say("interrupted", 130)
     except typer.Exit as leave:
-        sys.exit(leave.exit_code)
+        return int(leave.exit_code)
     except Exception as error:
         shown = getattr(error, "show", None)
         if shown is not None:  # a mistake on the command line
             shown()
-            sys.exit(getattr(error, "exit_code", 2))
+            return int(getattr(error, "exit_code", 2))
         if type(error).__name__ == "Abort":
-            stop("interrupted", 130)
+            return say("interrupted", 130)
         if isinstance(error, ValueError | TypeError | OSError | ImportError | MemoryError):
             text = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.filename is not None:
                 text = f"{error.filename}: {error.strerror}"
-            stop(for_the_command(text), 1)
+            return say(for_the_command(text), 1)
         raise
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0

@@ -25,6 +25,9 @@ IN_WORDS_OF_THE_COMMAND = (
     (r", list the values that matter", ""),
     (r"set max_atoms", "set --max-atoms"),
     (r"use a classifier", "use --task classification"),
+    (r"KernelClassifier learns classes", "--task classification learns classes"),
+    (r"KernelRidge predicts numbers", "--task regression predicts numbers"),
+    (r": pass squeak\.rows\(path, columns=\[\.\.\.\]\)", "; leave out the others"),
 )
 """Options in our messages as Python has them, and as the command has them."""
 
@@ -36,7 +39,12 @@ def for_the_command(message: str) -> str:
     return message
 
 
+def say(message: str, code: int) -> int:
+    """Print one line and return the exit code."""
+    typer.echo(f"squeak: {message}", err=True)
+    return code
+
+
 def stop(message: str, code: int) -> NoReturn:
     """Print one line and leave."""
-    typer.echo(f"squeak: {message}", err=True)
-    sys.exit(code)
+    sys.exit(say(message, code))

@@ -197,7 +197,10 @@ class _Replay:
     """The reward of a row, from its column."""
 
     def __init__(self, rewards: Any, sign: float) -> None:
-        self._rewards, self._sign = np.asarray(rewards, dtype=np.float64), sign
+        try:
+            self._rewards, self._sign = np.asarray(rewards, dtype=np.float64), sign
+        except ValueError:
+            raise ValueError(f"the column of --reward holds {rewards[0]!r}, which is not a number") from None
 
     def __call__(self, row: int) -> float:
         return self._sign * float(self._rewards[row])

@@ -30,7 +30,13 @@ def open_edges(source: Any) -> RowSource | Iterator[Any]:
     if all(is_text(path) for path in paths):
         return (block for path in paths for block in text_blocks(path))
     found = rows(source, categories=None)
-    width = len(found.feature_names)
+    try:
+        width = len(found.feature_names)
+    except ValueError as error:
+        if "is text" not in str(error):
+            raise
+        column = str(error).partition(" is text")[0]
+        raise ValueError(f"{column} is text: nodes are whole numbers from 0 on, so number them first") from None
     if width not in (2, 3):
         raise ValueError(
             f"{paths[0].name} has {width} columns; an edge list has two (nodes) or three (and a weight): "

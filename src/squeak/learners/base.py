@@ -135,14 +135,19 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if checks.get("y_numeric") and y is not None and np.asarray(y).dtype.kind in "OUS":
             y = as_numbers(y)
         if self._vectors():
-            found = validate_data(
-                self,
-                X,
-                y if targets else "no_validation",
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                **checks,
-            )
+            try:
+                found = validate_data(
+                    self,
+                    X,
+                    y if targets else "no_validation",
+                    accept_sparse="csr",
+                    dtype=[np.float64, np.float32],
+                    **checks,
+                )
+            except ValueError as error:
+                if not str(error).startswith("could not convert string"):
+                    raise
+                raise ValueError(f"{error}; squeak.rows(X, y) makes numbers of columns of text") from None
             X, y = found if targets else (found, None)
         rows = check_rows(X, self._own_kernel())
         if not self._vectors() and targets:
@@ -250,7 +255,7 @@ def _warn_if_lonely(d: Dictionary) -> None:
     if nearest < LONELY:
         warnings.warn(
             f"hardly any of the {len(d):,} atoms resembles another under {d.kernel!r} (the nearest one: "
-            f"k = {nearest:.1g}): predictions will be near the mean. Use a larger length_scale (try 'median' or "
-            "'auto'), or scale the columns",
+            f"k = {nearest:.1g}): away from them predictions tell nothing. Use a larger length_scale (try 'median' "
+            "or 'auto'), or scale the columns",
             stacklevel=4,
         )

@@ -48,6 +48,10 @@ class Coding:
         return np.where(np.arange(len(self.classes)) == places[:, None], 1.0, self.low)
 
 
+MOST_NUMBERS = 1000
+"""More different numbers than these are taken for the target of a regression."""
+
+
 def _has_probabilities(model: Any) -> bool:
     if getattr(model, "solver_", "newton" if model.loss == "logistic" else "") != "newton":
         raise AttributeError("predict_proba needs a model fitted with loss='logistic'")
@@ -267,10 +271,21 @@ def _classes_of(source: RowSource) -> Any:
         check_classification_targets(part.y)
         fresh = np.unique(part.y)
         found = fresh if found is None else np.unique(np.concatenate([found, fresh]))
+        _check_not_numbers(found)
     _check_classes(found)
     return found
 
 
+def _check_not_numbers(classes: Any) -> None:
+    """Refuse numbers by the thousand: each class would be a problem of its own."""
+    if classes.dtype.kind in "fiu" and len(classes) > MOST_NUMBERS:
+        raise ValueError(
+            f"the target has {len(classes):,} or more different numbers, each a class of its own: "
+            "KernelRidge predicts numbers; make them text if they are names"
+        )
+
+
 def _check_classes(classes: Any) -> None:
+    _check_not_numbers(classes)
     if len(classes) < 2:
         raise ValueError(f"there is only one class, {classes[0]!r}; two or more are needed")

@@ -299,9 +299,6 @@ class OnlineEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel is None or bool(getattr(self.kernel, "accepts_sparse", False))
         tags.target_tags.required = True
-        for part in (tags.regressor_tags, tags.classifier_tags):
-            if part is not None:
-                part.poor_score = self._poor_on_few_rows
         return tags
 
     def _needs_rows(self) -> None:

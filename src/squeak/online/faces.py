@@ -21,6 +21,11 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
 
     _labels: ClassVar[bool] = False
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = self._poor_on_few_rows
+        return tags
+
     def _encode(self, y: Any, first: bool) -> Array:
         targets = np.asarray(y, dtype=np.float64)
         largest = LARGEST_TARGET if self.bound is None else float(self.bound)
@@ -60,6 +65,11 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
     _labels: ClassVar[bool] = True
 
     classes_: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = self._poor_on_few_rows
+        return tags
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
         """Predict and learn from some more rows, one or many; the result does not depend on how they are cut.

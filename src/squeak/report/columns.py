@@ -129,8 +129,9 @@ def _numbers(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None)
         count=24,
     )
     words = f"Atoms from {number(values.min())} to {number(values.max())}"
-    words += "." if other is None else f", rows from {number(other.min())} to {number(other.max())}."
-    return join(chart, keys), words
+    if other is not None:
+        words += f", {len(other):,} of the rows from {number(other.min())} to {number(other.max())}"
+    return join(chart, keys), f"{words}."
 
 
 def _values(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) -> tuple[Safe, str]:

@@ -34,7 +34,8 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 256, 16_384
 """Rows screened together: as many as were seen, within these; a matter of speed only."""
 
 GUARD_ROWS = 10_000
-EARLY_GUARD_ROWS = 2_000
+EARLY_GUARD_ROWS, MANY = 2_000, 10
+"""So early, and where more than one row in so many was kept, rows are looked at for any likeness at all."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,7 @@ class StreamSampler(ScoreSampler):
         The effective dimension is then Σ κ/(κ + ridge) over the kernel's diagonal, as large as it can be.
         """
         cured = state.plan.max_atoms is not None or state.plan.schedule is not None
-        if cured or state.n_seen < EARLY_GUARD_ROWS or 2 * state.size <= state.n_seen:
+        if cured or state.n_seen < EARLY_GUARD_ROWS or MANY * state.size <= state.n_seen:
             return
         own = diagonal(state.plan.kernel, state.scorer.atoms)
         if effective_dimension > 0.95 * state.n_seen * float((own / (own + state.scorer.ridge)).mean()):

@@ -145,7 +145,8 @@ class CsvReader(Reader):
         import pyarrow as pa
 
         try:
-            schema = self._open(path, types=None, columns=None, block=CSV_BYTES).schema
+            with self._open(path, types=None, columns=None, block=CSV_BYTES) as reader:
+                schema = reader.schema
         except (pa.ArrowInvalid, OSError, KeyError) as error:
             raise self._explain(error, path, None) from None
         self.skipped_lines = 0
@@ -164,11 +165,12 @@ class CsvReader(Reader):
         path = self._paths[part]
         seen = self.skipped_lines = 0
         try:
-            for batch in self._open(path, types=self._types, columns=columns, block=CSV_BYTES):
-                if seen + batch.num_rows > start:
-                    skip = max(0, start - seen)
-                    yield Piece(pa.Table.from_batches([batch.slice(skip)]), self._labels[path], seen + skip)
-                seen += batch.num_rows
+            with self._open(path, types=self._types, columns=columns, block=CSV_BYTES) as batches:
+                for batch in batches:
+                    if seen + batch.num_rows > start:
+                        skip = max(0, start - seen)
+                        yield Piece(pa.Table.from_batches([batch.slice(skip)]), self._labels[path], seen + skip)
+                    seen += batch.num_rows
         except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, UnicodeDecodeError) as error:
             raise self._explain(error, path, columns) from None
 

@@ -244,6 +244,8 @@ def test_rows_unlike_each_other_stop_with_the_cure(rng):
         Squeak(kernel=RBF(1e-3), ridge=1e-3, random_state=0).fit(X[:4000])  # seen long before 10,000 rows
     with pytest.raises(ValueError, match="hardly any row resembles another"):
         Squeak(kernel=RBF(1e-3), ridge=1.0, random_state=0).fit(X[:4000])  # where half is all there can be
+    with pytest.raises(ValueError, match="hardly any row resembles another"):
+        Squeak(kernel=RBF(1e-3), ridge=20.0, random_state=0).fit(X[:4000])  # where a twentieth is
     patient = Squeak(kernel=RBF(1e-3), ridge=1e-3, max_atoms=2500, random_state=0).fit(X[:2400])
     assert len(patient.dictionary_) == 2400  # a limit is the cure, even before it is reached
     limited = _with_small_guard(Squeak(kernel=RBF(1e-3), max_atoms=50, random_state=0), X[:1200])

@@ -302,13 +302,14 @@ class StreamSampler(ScoreSampler):
     def _guard_early(self, state: State, effective_dimension: float) -> None:
         """Stop sooner where the kernel matrix is nearly diagonal; a limit or a growing ridge may yet cure it.
 
-        The effective dimension is then Σ κ/(κ + ridge) over the kernel's diagonal, as large as it can be.
+        The effective dimension is then Σ κ/(κ + ridge) over the kernel's diagonal, as large as it can be, and
+        its estimate from a sample a few percent below.
         """
         cured = state.plan.max_atoms is not None or state.plan.schedule is not None
         if cured or state.n_seen < EARLY_GUARD_ROWS or MANY * state.size <= state.n_seen:
             return
         own = diagonal(state.plan.kernel, state.scorer.atoms)
-        if effective_dimension > 0.95 * state.n_seen * float((own / (own + state.scorer.ridge)).mean()):
+        if effective_dimension > 0.85 * state.n_seen * float((own / (own + state.scorer.ridge)).mean()):
             raise self._unlike(state)
 
     @staticmethod

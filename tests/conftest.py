@@ -7,6 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, no time limit on a busy machine, and no files left behind.
+settings.register_profile(
+    "squeak", derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile("squeak")
 
 DATA = Path(os.environ.get("SQUEAK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 

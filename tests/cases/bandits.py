@@ -29,6 +29,8 @@ def of(bandit):
     mean, std = bandit.posterior()
     best = bandit.best_
     found = {"pulls": bandit.pulls_, "rewards": bandit.rewards_, "mean": mean, "std": std}
+    if hasattr(bandit, "is_exact_"):
+        found["exact"] = bandit.is_exact_
     return {**found, "best": best.index, "best mean": best.mean, "best std": best.std, "beta": float(bandit.beta_)}
 
 

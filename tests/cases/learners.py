@@ -85,7 +85,7 @@ case("learners: KernelRidge, direct, weights")(_ridge(RIDGES["direct"], weighted
 case("learners: KernelRidge, exact, weights")(_ridge(RIDGES["exact"], weighted=True))
 
 
-@case("learners: KernelRidge, several outputs and deviations")
+@case("learners: KernelRidge, several outputs and deviations", COEFFICIENTS)
 def _(folder):
     X = points()
     model = KernelRidge(RBF(1.0), 0.5, sampler(), solver="direct", random_state=0)
@@ -281,7 +281,7 @@ def _(folder):
     }
 
 
-@case("learners: KernelPCA", 1e-8)
+@case("learners: KernelPCA", ITERATIVE)
 def _(folder):
     X, new = points(), points(40, seed=11)
     model = KernelPCA(4, RBF(2.0), sampler=sampler(), random_state=0).fit(X)

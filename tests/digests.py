@@ -162,13 +162,15 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{time.perf_counter() - start:7.2f} s  {name}")
         if not options.write:
             found = changes(name, before.get(name), now[name])
-            print(*found, sep="\n", end="\n" if found else "")
+            for line in found:
+                print(line)
             bad += bool(found)
     if options.write:
         kept = before if options.names else {}
         write({**kept, **now})
     gone = [name for name in before if name not in CASES] if not options.names and not options.write else []
-    print(*(f"{name}: it is on file, but there is no such case" for name in gone), sep="\n", end="\n" if gone else "")
+    for name in gone:
+        print(f"{name}: it is on file, but there is no such case")
     seconds = time.perf_counter() - begin
     print(f"{len(chosen)} cases in {seconds:.1f} s: {'written' if options.write else f'{bad} differ'}")
     return 1 if bad or gone else 0

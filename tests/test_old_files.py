@@ -46,7 +46,9 @@ def test_an_old_file_answers_as_it_did(folder, name, tmp_path):
         if now.dtype.kind == "f":
             scale = np.abs(before).max(initial=0.0)
             tolerance = LOOSE.get(name, RTOL)
-            np.testing.assert_allclose(now, before, rtol=tolerance, atol=tolerance * scale, err_msg=f"{name}: {key}")
+            np.testing.assert_allclose(
+                now, before, rtol=tolerance, atol=tolerance * scale, err_msg=f"{name}: {key}"
+            )
         else:
             np.testing.assert_array_equal(now, before, err_msg=f"{name}: {key}")
 

@@ -1,4 +1,4 @@
-"""One small file of every kind that squeak saves, and what its object answers: kept, so that later versions read them.
+"""A small file of every kind that squeak saves, with what its object answers, for later versions to read.
 
     python -m tests.write_files tests/data/v0.2    write the files of this version, and expected.json
 
@@ -82,7 +82,7 @@ def stream() -> Any:
     return (np.arange(1, 140_001)[:, None] * 0.6180339887498949) % 1.0
 
 
-class Stop(Exception):
+class StopError(Exception):
     """What stops a run, so that its checkpoint is that of a run in the middle."""
 
 
@@ -92,7 +92,7 @@ def stopped(last: int | None) -> Any:
     def read() -> Any:
         for start in range(0, 140_000, 10_000):
             if start == last:
-                raise Stop
+                raise StopError
             yield stream()[start : start + 10_000]
 
     return squeak.rows(read, learn_rows=100)
@@ -226,7 +226,12 @@ def online_learner(name: str) -> Make:
 
     def make() -> Any:
         few = {"FOGD": {"n_frequencies": 10}, "DualSGD": {"n_frequencies": 10, "max_atoms": 8}}
-        few |= {"NOGD": {"max_atoms": 10, "rank": 5}, "BudgetKons": {"max_atoms": 5}, "ConKons": {"max_atoms": 5}, "ProsNKons": {"max_atoms": 5}}
+        few |= {
+            "NOGD": {"max_atoms": 10, "rank": 5},
+            "BudgetKons": {"max_atoms": 5},
+            "ConKons": {"max_atoms": 5},
+            "ProsNKons": {"max_atoms": 5},
+        }
         kind = next((options for start, options in few.items() if name.startswith(start)), {})
         model = getattr(online, name)(RBF(2.0), random_state=0, **kind)
         X = points(10)
@@ -289,7 +294,10 @@ ALGEBRA = 2.0 * Matern(np.array([1.0, 2.0]), nu=2.5) + Polynomial(2, 2.0) * Lapl
 FILES: dict[str, tuple[Make, Use]] = {
     "dictionary": (kept(squeak_of(RBF(2.0))), use_dictionary),
     "dictionary-copies": (kept(squeak_of(RBF(2.0), copies=4)), use_dictionary),
-    "dictionary-sparse": (kept(Kors(Linear(2.0, 1.0), 6.0, oversampling=2, random_state=0), SPARSE), use_dictionary),
+    "dictionary-sparse": (
+        kept(Kors(Linear(2.0, 1.0), 6.0, oversampling=2, random_state=0), SPARSE),
+        use_dictionary,
+    ),
     "dictionary-single": (kept(squeak_of(RBF(2.0)), points().astype(np.float32)), use_dictionary),
     "dictionary-algebra": (kept(squeak_of(ALGEBRA)), use_dictionary),
     "dictionary-table": (lambda: squeak_of(RBF(2.0)).fit(flights()).dictionary_, use_dictionary),
@@ -406,8 +414,9 @@ def tree() -> Any:
 def edge_tree() -> Any:
     """Return a sparsifier that works up a tree, and its edges."""
     u, v = np.triu_indices(12, 1)
-    order = np.argsort((np.arange(len(u)) * 0.6180339887498949) % 1.0)
-    return graphs.DistributedSparsifier(2.0, n_leaves=2, random_state=0), np.column_stack([u, v])[order]
+    mixed = (np.arange(1, len(u) + 1) * 0.6180339887498949) % 1.0
+    edges = np.column_stack([u, v, 0.5 + mixed**2])[np.argsort(mixed)]
+    return graphs.DistributedSparsifier(2.0, n_leaves=2, random_state=0), edges
 
 
 def use_checkpoint(name: str, path: Path) -> dict[str, Any]:
@@ -436,7 +445,7 @@ def write_runs(folder: Path) -> None:
             kind(RBF(0.6), 5000.0, oversampling=2, random_state=0).fit(
                 stopped(100_000), checkpoint=folder / f"{name}.sqk", every=0.0
             )
-        except Stop:
+        except StopError:
             continue
         raise AssertionError(f"the run {name} was not stopped")
     tree().fit(points(), checkpoint=folder / TREE)

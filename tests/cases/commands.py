@@ -10,13 +10,11 @@ import sys
 from pathlib import Path
 
 import networkx as nx
-import numpy as np
 import pandas as pd
 
 import squeak
 from squeak.cli import main
 from tests.cases import case, of_dictionary
-from tests.cases.online import of as of_online
 from tests.cases.sources import flights, gaps
 
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
@@ -210,7 +208,8 @@ def _(folder):
 @inside
 def _(folder):
     files()
-    printed = run("optimize", "f.csv", "--reward", "late", "--minimize", *LOOK, "--steps", 20, "--out", "o.csv", "-q")
+    options = ["--reward", "late", "--minimize", *LOOK, "--steps", 20, "-q"]
+    printed = run("optimize", "f.csv", *options, "--out", "o.csv")
     return {"printed": printed, "rows": pd.read_csv("o.csv")["row"].to_numpy()}
 
 

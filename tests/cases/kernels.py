@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.kernels import RBF, Constant, Laplacian, Linear, Matern, PairwiseKernel, Polynomial, Product, Scaled, Sum
+from squeak.kernels import (
+    RBF,
+    Constant,
+    Laplacian,
+    Linear,
+    Matern,
+    PairwiseKernel,
+    Polynomial,
+    Product,
+    Scaled,
+    Sum,
+)
 from tests.cases import SINGLE, case, points
 
 KERNELS = {

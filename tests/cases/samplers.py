@@ -197,7 +197,7 @@ def _(folder):
     }
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     pass
 
 
@@ -209,7 +209,7 @@ def _(folder):
         def read():
             for number, block in enumerate(blocks):
                 if number == n:
-                    raise _Stop
+                    raise _StopError
                 yield block
 
         return squeak.rows(read, learn_rows=100)
@@ -219,7 +219,7 @@ def _(folder):
         path = folder / f"{name}.sqk"
         try:
             make(RBF(0.3), 50.0, random_state=2).fit(until(5), checkpoint=path, every=0.0)
-        except _Stop:
+        except _StopError:
             found[f"{name}, rows at the stop"] = squeak.load(path).n_seen_
         resumed = make.resume(path, until(None), every=0.0)
         found |= {f"{name}, {key}": value for key, value in of_dictionary(resumed.dictionary_).items()}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from sklearn.gaussian_process.kernels import DotProduct, RationalQuadratic
 
 import squeak
 from squeak import bandits, dpp, graphs, learners, online
@@ -293,12 +294,12 @@ ALGEBRA = 2.0 * Matern(np.array([1.0, 2.0]), nu=2.5) + Polynomial(2, 2.0) * Lapl
 
 FILES: dict[str, tuple[Make, Use]] = {
     "dictionary": (kept(squeak_of(RBF(2.0))), use_dictionary),
-    "dictionary-copies": (kept(squeak_of(RBF(2.0), copies=4)), use_dictionary),
     "dictionary-sparse": (
         kept(Kors(Linear(2.0, 1.0), 6.0, oversampling=2, random_state=0), SPARSE),
         use_dictionary,
     ),
-    "dictionary-single": (kept(squeak_of(RBF(2.0)), points().astype(np.float32)), use_dictionary),
+    "dictionary-single": (kept(squeak_of(RBF(2.0), copies=4), points().astype(np.float32)), use_dictionary),
+    "dictionary-sklearn": (kept(squeak_of(0.5 * RationalQuadratic(2.0) + DotProduct(0.5))), use_dictionary),
     "dictionary-algebra": (kept(squeak_of(ALGEBRA)), use_dictionary),
     "dictionary-table": (lambda: squeak_of(RBF(2.0)).fit(flights()).dictionary_, use_dictionary),
     "dictionary-text": (kept(Squeak(TEXT, 1.0, oversampling=3, random_state=0), words()), use_dictionary),

@@ -18,6 +18,56 @@ import numpy as np
 from squeak.core.types import Array
 
 
+def _eliminated(weights: Array) -> tuple[Array, Array]:
+    """Return p (above the diagonal) and d of every node as it is eliminated, one by one; 0 where it is alone."""
+    n, W = len(weights), weights.copy()
+    P, degrees = np.zeros((n, n)), np.zeros(n)
+    for k in range(n - 1):
+        row = W[k, k + 1 :]
+        degrees[k] = row.sum()
+        if degrees[k] > 0:
+            P[k, k + 1 :] = row / degrees[k]
+            W[k + 1 :, k + 1 :] += P[k, k + 1 :, None] * row  # the diagonal is never looked at
+    return P, degrees
+
+
+def grounded_solution(weights: Array, ground: Array, right: Array) -> Array:
+    """Return x with (L + diag(ground))·x = right, L the Laplacian of the weights, as accurate whatever they are.
+
+    Parameters
+    ----------
+    weights : array (n, n)
+        Symmetric, not negative, and 0 on the diagonal.
+    ground : array (n,)
+        Not negative; in every component some are positive.
+    right : array (n, k)
+
+    Returns
+    -------
+    array (n, k)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.graphs.elimination import grounded_solution
+    >>> weights = np.array([[0, 1e30, 0], [1e30, 0, 1], [0, 1, 0]])  # node 1 is all but node 0
+    >>> grounded_solution(weights, np.array([1.0, 0.0, 1.0]), np.array([[0.0], [0.0], [3.0]])).ravel()
+    array([1., 1., 2.])
+    """
+    n = len(weights)
+    W = np.zeros((n + 1, n + 1))
+    W[:n, :n] = weights
+    W[:n, n] = W[n, :n] = ground
+    P, degrees = _eliminated(W)
+    x = np.vstack([right, np.zeros((1, right.shape[1]))])
+    for k in range(n):
+        x[k + 1 :] += P[k, k + 1 :, None] * x[k]
+    x[n] = 0.0
+    for k in range(n - 1, -1, -1):
+        x[k] = x[k] / degrees[k] + P[k, k + 1 :] @ x[k + 1 :]
+    return np.asarray(x[:n])
+
+
 def resistance_matrix(weights: Array) -> Array:
     """Return the resistance between any two nodes of a component; 0 between two components.
 
@@ -38,14 +88,8 @@ def resistance_matrix(weights: Array) -> Array:
     >>> resistance_matrix(np.array([[0, 1, weak], [1, 0, weak], [weak, weak, 0]]))[[0, 0], [1, 2]] * [1.0, weak]
     array([1. , 0.5])
     """
-    n, W = len(weights), weights.copy()
-    P, degrees = np.zeros((n, n)), np.zeros(n)
-    for k in range(n - 1):
-        row = W[k, k + 1 :]
-        degrees[k] = row.sum()
-        if degrees[k] > 0:
-            P[k, k + 1 :] = row / degrees[k]
-            W[k + 1 :, k + 1 :] += P[k, k + 1 :, None] * row  # the diagonal is never looked at
+    n = len(weights)
+    P, degrees = _eliminated(weights)
     R = np.zeros((n, n))
     for k in range(n - 2, -1, -1):
         if degrees[k] > 0:

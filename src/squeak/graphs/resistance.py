@@ -21,6 +21,7 @@ from squeak.graphs.forms import read_graph
 from squeak.graphs.projections import CHUNK, ProjectedResistances, shorted_scores
 from squeak.graphs.scales import leverage_by_scales
 
+EPS = float(np.finfo(np.float64).eps)
 METHODS = ("auto", "exact", "factor", "projections")
 SMALL = 1000
 """Nodes up to which the dense inverse is taken by "auto"."""
@@ -33,6 +34,12 @@ SMALLEST_WEIGHT, LARGEST_SHIFT = 1e-290, 1e200
 
 ROUNDING = 1e-10
 """How far the leverage of all edges may be from what it must sum to, a node, where inverses are trusted."""
+
+LOST, LOST_BY_FACTOR = 1e-8, 1e-5
+"""What rounding may cost: of a degree d, as much as float64 does not hold, times the resistance to the rest.
+
+A dense inverse is soon replaced; instead of a sparse factor of thousands of nodes that takes minutes.
+"""
 
 COLUMNS = 128
 """Columns of the inverse at a time, in the sparse method."""
@@ -217,9 +224,9 @@ def _exact(graph: Edges, ridge: float) -> Array:
 def dense_resistances(graph: Edges, ridge: float) -> Array:
     """Return the resistance between any two nodes, or any two of a component where the ridge is 0.
 
-    By the inverse, r = P_uu + P_vv − 2P_uv. Where weights are so far apart that this cancels, the leverage of the
-    edges does not sum to what it must: nodes less components, or with a ridge the nodes, for a ridge is an edge
-    from each node to one more. Then nodes are eliminated one by one instead.
+    By the inverse, r = P_uu + P_vv − 2P_uv, unless weights are so far apart that light ones are lost in a degree
+    that matters, or that the leverage of the edges does not sum to what it must: nodes less components, or with a
+    ridge the nodes, for a ridge is an edge from each node to one more. Then nodes are eliminated one by one.
     """
     n = graph.n_nodes
     with contextlib.suppress(LinAlgError, ValueError):
@@ -228,7 +235,8 @@ def dense_resistances(graph: Edges, ridge: float) -> Array:
         found: Array = diagonal[:, None] + diagonal - 2.0 * P
         scores = found[graph.u, graph.v] * graph.weights
         expected = n if ridge > 0 else n - graph.components()[0]
-        if _as_they_must(scores, float(scores.sum() + ridge * diagonal.sum()), expected, n):
+        lost = EPS * float(((graph.degrees() + ridge) * diagonal).max())
+        if lost <= LOST and _as_they_must(scores, float(scores.sum() + ridge * diagonal.sum()), expected, n):
             return found
     W = np.zeros((n + 1, n + 1))
     W[graph.u, graph.v] = W[graph.v, graph.u] = graph.weights
@@ -283,7 +291,9 @@ def _by_factor(graph: Edges, ridge: float) -> Array:
         cross[here[known]] = P[ends[known], place[here[known]] - tile.start]
     scores = (diagonal[graph.u] + diagonal[graph.v] - 2.0 * cross) * graph.weights
     total = float(scores.sum() + ridge * diagonal.sum())
-    if not _as_they_must(scores, total, n if ridge > 0 else len(free), n):
+    lost = EPS * float(((graph.degrees() + ridge) * diagonal).max())
+    most = LOST if n <= SMALL else LOST_BY_FACTOR
+    if lost > most or not _as_they_must(scores, total, n if ridge > 0 else len(free), n):
         return _unresolved(graph, ridge)
     return np.clip(scores, 0.0, 1.0)
 

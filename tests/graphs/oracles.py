@@ -92,3 +92,16 @@ def exact_harmonic(edges, labelled, values, alpha):
         right[node] += Fraction(value)
     inverse = _inverse_of_fractions(Q)
     return np.array([float(sum(a * b for a, b in zip(row, right, strict=True))) for row in inverse])
+
+
+COMPLETE = merged(check_edges(*np.triu_indices(12, 1)))
+
+
+def two_cliques(n, joins, weight, seed=0):
+    """Return two complete graphs of n nodes, joined by some edges, and which edges these are."""
+    rng = np.random.default_rng(seed)
+    u, v = np.triu_indices(n, 1)
+    a, b = rng.choice(n, joins, replace=False), rng.choice(n, joins, replace=False) + n
+    w = np.concatenate([np.ones(2 * len(u)), np.full(joins, weight)])
+    graph = merged(check_edges(np.concatenate([u, u + n, a]), np.concatenate([v, v + n, b]), w))
+    return graph, (graph.u < n) & (graph.v >= n)

@@ -6,6 +6,7 @@ fixed order, so that they do not depend on threads, and are the same to rounding
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -125,10 +126,12 @@ class PersistedTraining:
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows, each part's where it is held, added in their order."""
-        shared = self.client.scatter(term, broadcast=True, hash=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            shared = self.client.submit(_same, term, pure=False)  # what is scattered would be lost with its worker
         futures = [self.client.submit(_sum_held, part, shared, pure=False) for part in self.parts]
         total: Arrays | None = None
-        for arrays in self.client.gather(futures):
+        for arrays in engine.gathered(self.client, futures):
             total = arrays if total is None else tuple(a + b for a, b in zip(total, arrays, strict=True))
         assert total is not None
         return total
@@ -146,6 +149,10 @@ class _SourceBlocks:
         for block in self.source.part_pairs(self.part, self.part + 1):
             y = block.y if block.y is None or self.encode is None else self.encode(block.y)
             yield block.X, (y, None)
+
+
+def _same(term: Term) -> Term:
+    return term
 
 
 def _held(part: _SourceBlocks) -> list[Block]:

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -25,7 +25,7 @@ from squeak.core.sources import RowSource
 from squeak.core.types import Rows
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers
 from squeak.samplers import BlessR, Disqueak, Squeak, Uniform
-from squeak.samplers.base import Sampler, check_max_atoms, own_kernel
+from squeak.samplers.base import Sampler, check_max_atoms, filled_in, own_kernel
 from squeak.samplers.tree_run import active_client
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -101,20 +101,6 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             _warn_if_lonely(found)
         return found
 
-    def _filled_in(self, kernel: Any, ridge: float | None) -> Any:
-        """Return a copy of the sampler given, with what it leaves None: kernel, ridge and seed are the learner's.
-
-        A sampler with a limit on its size finds its own ridge.
-        """
-        sampler = clone(self.sampler)
-        params = sampler.get_params(deep=False)
-        mine = {"kernel": kernel, "random_state": self.random_state}
-        if params.get("max_atoms") is None:
-            mine["ridge"] = ridge
-        return sampler.set_params(
-            **{name: value for name, value in mine.items() if name in params and params[name] is None}
-        )
-
     def _stream_sampler(self, ridge: float | None) -> Any:
         """Return the sampler of a stream of unknown length: the one given, or SQUEAK."""
         if self.sampler is None:
@@ -122,6 +108,12 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self.sampler, "partial_fit"):
             raise ValueError(f"{type(self.sampler).__name__} needs all rows at once: use Squeak() or Kors()")
         return self._filled_in(self.kernel, ridge)
+
+    def _filled_in(self, kernel: Any, ridge: float | None) -> Any:
+        """Return the sampler given, with the learner's kernel, ridge and seed where it leaves them open."""
+        if getattr(self.sampler, "max_atoms", None) is not None:
+            ridge = None  # it finds the one that goes with its size
+        return filled_in(self.sampler, kernel=kernel, ridge=ridge, random_state=self.random_state)
 
     def _n_atoms(self, n: int | None) -> int:
         """Return how many atoms n rows get: ``max_atoms``, else 10·√n, 2,000 at most; 2,000 if nobody knows n."""

@@ -18,6 +18,7 @@ from squeak.core.types import Array
 from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.stored import learner_from_parts, learner_to_parts
 from squeak.samplers.base import Sampler
+from squeak.samplers.stream import StreamSampler
 
 
 @storage.register
@@ -116,20 +117,21 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
     def partial_fit(self, X: Any, y: Any = None) -> Nystroem:
         """Read more rows: the dictionary grows with them (SQUEAK, or the sampler given), and features change.
 
-        A dictionary that :meth:`fit` chose, or that was loaded, is finished: then more rows are refused. One that
-        was given as ``dictionary`` stays as it is.
+        It goes on from the dictionary that :meth:`fit` chose or that was loaded, if its weights estimate sums over
+        the rows. One that was given as ``dictionary`` stays as it is.
         """
         self._check_parameters()
         first = not hasattr(self, "dictionary_")
         data = self._array(X, None, None, targets=False, reset=first)
         if self.dictionary is not None:
             return self._map(self._choose_dictionary(data, self._own_kernel(), None))
+        stream = copy(self._stream) if hasattr(self, "_stream") else self._stream_sampler(None)
         if not first and not hasattr(self, "_stream"):
-            raise ValueError(
-                "the dictionary was chosen by fit, or loaded, and more rows cannot be added to it: give all rows "
-                "to partial_fit, from the first on, or fit them together"
-            )
-        stream = self._stream_sampler(None) if first else copy(self._stream)
+            if not isinstance(stream, StreamSampler):
+                raise ValueError(
+                    f"{type(stream).__name__} cannot go on from a fit: give it all rows by partial_fit"
+                )
+            stream.go_on_from(self.dictionary_)
         stream.partial_fit(data.X)
         self._stream = stream
         return self._map(stream.dictionary_)

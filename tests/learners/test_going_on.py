@@ -131,10 +131,10 @@ def test_hidden_values_and_dates_are_refused_by_every_class(name, kind):
             with pytest.raises((ValueError, TypeError), match=r"masked values|dates"):
                 getattr(model, method)(bad)
     if subject.targets is Y and kind == "masked":
-        with pytest.raises(ValueError, match="of y has masked values"):
+        with pytest.raises(ValueError, match=r"y: row \d+ has masked values"):
             subject.make().fit(ROWS[where], np.ma.array(Y[where], mask=Y[where] > 0))
     if subject.targets is LABELS and kind == "masked":
-        with pytest.raises(ValueError, match="of y has masked values"):
+        with pytest.raises(ValueError, match=r"y: row \d+ has masked values"):
             subject.make().fit(ROWS[where], np.ma.array(LABELS[where], mask=Y[where] > 0))
 
 

@@ -147,7 +147,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         encoding = getattr(self.dictionary, "preprocessing", None)
         if encoding is not None:
             X = encoding.encode(X)
-        for values, name in ((X, ""), (y, "y"), (weight, "sample_weight")):
+        for values, name in ((X, "rows"), (y, "y"), (weight, "sample_weight")):
             refuse_hidden(values, name)
         if checks.get("y_numeric") and y is not None and np.asarray(y).dtype.kind in "OUS":
             y = as_numbers(y)

@@ -105,7 +105,7 @@ class OnlineEstimator(BaseEstimator):
         """
         with self._all_or_nothing():
             rows, targets = self._check_block(X, y)
-            return self._answers(self._stream.learn(rows, targets))
+            return self._answers(self._feed(rows, targets))
 
     def predict(self, X: Any) -> Any:
         """Return the predictions of rows; what the next round would predict for each of them.
@@ -146,7 +146,7 @@ class OnlineEstimator(BaseEstimator):
         with self._all_or_nothing():
             for block, targets in self._blocks(X, y):
                 rows, encoded = self._check_block(block, targets, prepared=isinstance(X, RowSource))
-                self._stream.learn(rows, encoded)
+                self._feed(rows, encoded)
         return self
 
     @contextmanager
@@ -229,6 +229,16 @@ class OnlineEstimator(BaseEstimator):
             )
             self._head, self._stream = copy_rows(take(rows, slice(0, 1))), stream
         return rows, encoded
+
+    def _feed(self, rows: Rows, targets: Array) -> Array:
+        """Learn from checked rows; a stream whose very first rows fail is taken back."""
+        try:
+            return self._stream.learn(rows, targets)
+        except BaseException:
+            if self._stream.n_seen == 0:
+                for name in self._state_names():
+                    self.__dict__.pop(name, None)
+            raise
 
     def _check_new(self, X: Any) -> Rows:
         if isinstance(X, RowSource):

@@ -124,7 +124,7 @@ def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 
     total = X.n_rows if isinstance(X, RowSource) else len(y) if y is not None and hasattr(y, "__len__") else None
     losses, surrogate, points = [], [], []
     seen, spent, hits = 0, 0.0, 0.0
-    with model._all_or_nothing(), _Bar(type(model).__name__, total, verbose) as bar:
+    with _Bar(type(model).__name__, total, verbose) as bar:
         for block, targets in model._blocks(X, y):
             start = time.perf_counter()
             rows, encoded = model._check_block(block, targets, prepared=isinstance(X, RowSource))
@@ -132,7 +132,7 @@ def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 
             step = int(np.clip((total or n_rows(rows)) // POINTS, 1, LARGEST_STEP))
             for tile in engine.tiles(n_rows(rows), step):
                 start = time.perf_counter()
-                scores = model._stream.learn(take(rows, tile), encoded[tile])
+                scores = model._feed(take(rows, tile), encoded[tile])
                 spent += time.perf_counter() - start
                 own = np.asarray(model._loss().value(encoded[tile], scores)).sum(axis=1)
                 counted = _errors(scores, encoded[tile]) if isinstance(model, OnlineClassifier) else own

@@ -9,6 +9,7 @@ and the result must be that of one call (values to 1e-7, for the stream was cut 
 from __future__ import annotations
 
 import copy
+import itertools
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -81,12 +82,11 @@ EVALUATIONS = st.one_of(st.integers(0, 6), st.integers(0, 200))
 @contextmanager
 def interrupted(after: int):
     """Raise KeyboardInterrupt at a kernel evaluation of this process."""
-    left = [after]
+    calls = itertools.count()  # which several threads may use
 
     def ticking(real):
         def method(self, *rows):
-            left[0] -= 1
-            if left[0] == -1:  # once
+            if next(calls) == after:
                 raise KeyboardInterrupt
             return real(self, *rows)
 

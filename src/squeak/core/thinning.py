@@ -63,10 +63,11 @@ def thin_to(
     >>> int(q.sum()), bool(p.sum().round(9) == 30)
     (30, True)
     """
+    coins: int | IntArray = 1 if (counts == 1).all() else counts
 
     def lowered_by(factor: float) -> tuple[Array, Array]:
         lowered = np.minimum(probabilities, factor * scores)
-        return lowered, any_survives(lowered / probabilities, counts)
+        return lowered, any_survives(lowered / probabilities, coins)
 
     alive = scores > 0
     if np.count_nonzero(alive) <= size:

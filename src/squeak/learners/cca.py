@@ -14,12 +14,12 @@ from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import gram
 from squeak.core.nystrom import TriangularFeatures
-from squeak.core.rows import check_rows, n_rows, take, width_of
+from squeak.core.rows import check_rows, n_rows, refuse_hidden, take, width_of
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.data import ArrayTraining, Training
 from squeak.learners.one_pass import OnePass
 from squeak.learners.solving import check_alpha
@@ -155,6 +155,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelCCA:
         """Find the pairs of functions.
 
@@ -276,6 +277,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
 
 def as_rows(y: Any, kernel: Any, width: int | None = None) -> Rows:
     """Return the second view as rows for its kernel: one column where it has one number a row."""
+    refuse_hidden(y, "y")
     if isinstance(y, list) or (isinstance(y, np.ndarray) and y.ndim == 1) or type(y).__name__ == "Series":
         y = np.asarray(y)
         y = y.reshape(-1, 1) if y.ndim == 1 else y

@@ -21,6 +21,7 @@ from squeak.core.rows import take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
+from squeak.learners.base import all_or_nothing
 from squeak.learners.cached import kept_in_memory
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred
 from squeak.learners.falkon import VoronoiTerm
@@ -146,6 +147,7 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
         """Learn from all rows.
 

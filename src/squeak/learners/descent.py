@@ -14,7 +14,7 @@ from squeak.core.kernels import block, gram, resolve
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState, coins, draw_seed
 from squeak.core.types import Array
-from squeak.learners.base import DictionaryLearner, landmarks
+from squeak.learners.base import DictionaryLearner, all_or_nothing, landmarks
 from squeak.learners.random_features import check_whole
 from squeak.learners.stored import learner_from_parts, learner_to_parts
 from squeak.learners.tiles import atom_values
@@ -93,6 +93,7 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelGradientDescent:
         """Learn from rows in memory.
 

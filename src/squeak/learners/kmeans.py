@@ -21,7 +21,7 @@ from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.sources import RowSource
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.cached import GivenFeatures, kept_in_memory
 from squeak.learners.data import ArrayTraining, SourceTraining, Training
 from squeak.learners.stored import learner_from_parts, learner_to_parts
@@ -184,6 +184,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
         """Cluster all rows.
 
@@ -282,6 +283,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                     return centres, False, step
         return centres, True, passes
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
         """Take in more rows, which are not needed again: every centre becomes the mean of all rows it was given.
 

@@ -13,11 +13,11 @@ from squeak.core import storage
 from squeak.core.dictionary import preprocessing_from_parts, preprocessing_parts, restored_kernel, stored_kernel
 from squeak.core.fourier import FourierFeatures, has_fourier_features
 from squeak.core.kernels import resolve
-from squeak.core.rows import check_rows
+from squeak.core.rows import check_rows, refuse_hidden
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.data import Training
 from squeak.learners.stored import curves_of, restore_curves
 
@@ -61,6 +61,7 @@ class FourierLearner(DictionaryLearner):
             return check_rows(X.collect()[0], self.kernel_, width=d)
         if self.preprocessing_ is not None:
             return check_rows(self.preprocessing_.encode(X), self.kernel_, width=d)
+        refuse_hidden(X)
         checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return check_rows(checked, self.kernel_, width=d)
 
@@ -165,6 +166,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FourierL
         self.n_features = n_features
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> RandomFeatures:
         """Draw the features for rows of this width; the values of the rows count only for a width of "median".
 

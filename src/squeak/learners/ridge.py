@@ -18,6 +18,7 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, Rows
+from squeak.learners.base import all_or_nothing
 from squeak.learners.data import Training, as_numbers, centred
 from squeak.learners.normal import tile_rows
 from squeak.learners.one_pass import OnePass
@@ -137,6 +138,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from all rows.
 
@@ -170,7 +172,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         return self._keep(d, coef, single=len(shape) == 1)
 
     def _forget(self) -> None:
-        for name in ("_stream", "_sums", "dictionary_"):
+        for name in ("_stream", "_gram", "dictionary_", "dual_coef_"):
             self.__dict__.pop(name, None)
 
     def _keep(self, d: Dictionary, coef: Array, single: bool) -> KernelRidge:
@@ -192,31 +194,29 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         return self.solver != "falkon" and self.alpha != "auto" and not wants_search(self._own_kernel())
 
     @available_if(lambda self: self._streams())  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows, which are not needed again; not with FALKON, nor with anything "auto".
 
         With a ``dictionary`` the sums of the normal equations grow, and the result is that of one fit. Without, the
         dictionary is learned along the way by SQUEAK: when it changes, old rows are replaced by their projection
         on the new atoms, G ← T G Tᵀ, b ← T b with T = M_newᵀ K(new, old) M_old. What is lost is the part of old
-        rows outside the new span; with rows in random order it is within the noise (docs/learners.md).
+        rows outside the new span; with rows in random order it is within the noise (docs/learners.md). After
+        :meth:`fit`, or in a model that was loaded, the atoms and the intercept stay, and the sums grow from there.
         """
         self._check_ridge_parameters()
-        first = not hasattr(self, "_stream")
-        fitted = {} if not first else dict(self.__dict__)
-        try:
-            data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True, reset=first)
-            stream = OnePass.begin(self) if first else self._stream
-            if not first and data.y.ndim != stream.dimensions:
-                raise ValueError(f"y has {data.y.ndim} dimensions; it had {stream.dimensions} before")
-            outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
-            if not first and self.dual_coef_.size != outputs * len(self.dual_coef_):
-                raise ValueError("y has another number of outputs than before")
-            stream.add(data.X, data.y, data.weight)
-        except BaseException:
-            if first:
-                self.__dict__.clear()
-                self.__dict__.update(fitted)
-            raise
+        first = not hasattr(self, "dual_coef_")
+        data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True, reset=first)
+        if first:
+            stream = OnePass.begin(self)
+        else:
+            stream = self._stream.copy() if hasattr(self, "_stream") else OnePass.after_fit(self)
+        if not first and data.y.ndim != stream.dimensions:
+            raise ValueError(f"y has {data.y.ndim} dimensions; it had {stream.dimensions} before")
+        outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
+        if not first and self.dual_coef_.size != outputs * len(self.dual_coef_):
+            raise ValueError("y has another number of outputs than before")
+        stream.add(data.X, data.y, data.weight)
         self._stream = stream
         stream.into(self)
         return self

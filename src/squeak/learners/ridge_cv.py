@@ -11,6 +11,7 @@ from squeak.core import storage
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
+from squeak.learners.base import all_or_nothing
 from squeak.learners.data import Training, centred
 from squeak.learners.normal import NormalEquations
 from squeak.learners.ridge import KernelRidge
@@ -92,6 +93,7 @@ class KernelRidgeCV(KernelRidge):
     callback: Callable[[int, Array], bool | None] | None = None
     alpha: Any = "auto"
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidgeCV:
         """Learn from all rows, in two passes; see :meth:`KernelRidge.fit`."""
         alphas = np.array([check_alpha(alpha) for alpha in np.atleast_1d(self.alphas).tolist()])

@@ -9,6 +9,7 @@ the same at equal step·T as long as step/b stays below about 1/√n.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -152,6 +153,12 @@ class Descent:
         self.t = 0
         self._gradient, self._filled = np.zeros_like(self.coef), 0
         self._tail_from, self._tail, self._tail_steps = 0, np.zeros_like(self.coef), 0
+
+    def copy(self) -> Descent:
+        """Return a descent of its own at the same point."""
+        other = copy(self)
+        other.coef, other._gradient, other._tail = self.coef.copy(), self._gradient.copy(), self._tail.copy()
+        return other
 
     def begin(self, rows: int, tail: float) -> None:
         """Begin a pass over so many rows; the iterates of the last part ``tail`` of its steps are averaged."""

@@ -119,7 +119,7 @@ class SgdLearner(FourierLearner):
         """Learn from one block, once through; the first one fixes features, batch, step and intercept."""
         seed = draw_seed(self.random_state) if not hasattr(self, "_descent") else 0
         if hasattr(self, "_descent"):
-            descent, order = self._descent, np.arange(n_rows(data.X))
+            descent, order = self._descent.copy(), np.arange(n_rows(data.X))
         else:
             survey = Survey.of(data.blocks(), seed, 0.0, self._look)
             descent, order = self._begin(survey), np.arange(survey.n)

@@ -6,6 +6,7 @@ c_s φ_s, which also stands where a derivative is 0 (the printed b-form divides 
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,13 @@ class KonsHead:
         self.q = np.zeros(0)
         self.factor = GrowingCholesky()
         self.gain = 0.0
+
+    def copy(self) -> KonsHead:
+        """Return a head of its own in the same state; arrays are shared, for none is changed in place."""
+        head = copy(self)
+        head.rule, head.sketch = copy(self.rule), copy(self.sketch)
+        head.c, head.rows, head.D = list(self.c), list(self.rows), list(self.D)
+        return head
 
     def expansion(self) -> Array:
         """Return θ with u = Σ θ_s φ_s, the weights before the next round."""
@@ -157,10 +165,15 @@ class KonsLearner:
         """Predict one row, then learn from it."""
         column, diag = self._column(x)[0], float(diagonal(self.kernel, x)[0])
         uniform = float(coins(self.seed, self.n_seen, 1)[0])
-        said = [head.learn(column, diag, y, uniform) for head, y in zip(self.heads, targets, strict=True)]
-        self.rows = copy_rows(x) if self.rows is None else join(self.rows, x)
-        self.n_seen += 1
+        heads = [head.copy() for head in self.heads]
+        said = [head.learn(column, diag, y, uniform) for head, y in zip(heads, targets, strict=True)]
+        rows = copy_rows(x) if self.rows is None else join(self.rows, x)
+        self.__dict__.update(heads=heads, rows=rows, n_seen=self.n_seen + 1)  # at once: learned or not
         return said
+
+    def copy(self) -> KonsLearner:
+        """Return a learner of its own in the same state; heads are shared, for rows replace them."""
+        return copy(self)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -121,10 +122,15 @@ class NewtonLearner:
             for column, head in enumerate(heads):
                 predictions[tile, column] = learn(head, features, targets[tile, column], grown)
             first, size = last, size + len(grown)
-        self.space, self.heads = space, heads
-        self.n_seen += n
-        self.growths += len(growths)
+        after = {"space": space, "heads": heads, "n_seen": self.n_seen + n, "growths": self.growths + len(growths)}
+        self.__dict__.update(after)  # at once: an interrupt leaves the part learned or not
         return predictions
+
+    def copy(self) -> NewtonLearner:
+        """Return a learner of its own in the same state."""
+        other = copy(self)
+        other.heads = [head.copy() for head in self.heads]
+        return other
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it; the fast path for rows that come singly."""

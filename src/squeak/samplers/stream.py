@@ -21,7 +21,7 @@ from squeak.core.seeds import coins, draw_seed
 from squeak.core.sources import Cursor, Preprocessing, RowSource, block_rows, reopen
 from squeak.core.storage import CheckpointError
 from squeak.core.types import Array, IntArray, Rows
-from squeak.samplers.base import Plan, ScoreSampler, own_kernel
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, ScoreSampler, own_kernel
 from squeak.samplers.progress import RowBar
 
 CHUNK = 64
@@ -230,6 +230,42 @@ class StreamSampler(ScoreSampler):
         return State(
             plan, seed, scorer, none, np.zeros(0), none, 0, head, self._next_shrink(plan, 0), preprocessing
         )
+
+    def go_on_from(self, d: Dictionary) -> StreamSampler:
+        """Take a dictionary, of whatever sampler, for that of the rows so far; :meth:`partial_fit` reads more.
+
+        Its kernel, ridge, copies and, where it has one, oversampling are kept. Its weights are unbiased and the
+        probabilities behind them only ever fall from here on, so weights stay unbiased.
+
+        Parameters
+        ----------
+        d : Dictionary
+            Whose weights estimate sums over its rows.
+        """
+        if not d.calibrated:
+            raise ValueError("the weights of this dictionary estimate nothing: more rows cannot be added to it")
+        plan = replace(
+            self._make_plan(d.atoms, d.kernel),
+            ridge=d.ridge,
+            oversampling=DEFAULT_OVERSAMPLING if d.oversampling is None else d.oversampling,
+            copies=d.copies,
+            eps=d.eps,
+        )
+        scorer, order = WeightedFactor.build(d.kernel, d.atoms, d.weights, d.ridge)
+        state = State(
+            plan,
+            draw_seed(self.random_state),
+            scorer,
+            d.positions[order],
+            d.probabilities[order],
+            d.counts[order],
+            d.n_seen,
+            copy_rows(take(d.atoms, slice(0, 1))),
+            self._next_shrink(plan, len(d)),
+            d.preprocessing,
+        )
+        self._commit(state, shrunk=True, first=True)
+        return self
 
     def _restore(self, state: State | None, history: list[dict[str, float]]) -> None:
         self.__dict__.pop("_reading", None)

@@ -73,3 +73,25 @@ def literal_squeak(K, ridge, oversampling, copies, rng, eps=0.0):
         q[members] = rng.binomial(q[members], lowered / p[members])
         p[members] = lowered
     return np.where(q > 0, q / (copies * p), 0.0)
+
+
+def dense_kernel(kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Return k(X, Y) of a radial, polynomial or linear kernel by its formula, pair by pair, in extended precision."""
+    from squeak.kernels import RBF, Laplacian, Matern
+
+    X, Y = np.asarray(X, dtype=np.longdouble), np.asarray(Y, dtype=np.longdouble)
+    name = type(kernel).__name__
+    if name == "Scaled":
+        return np.longdouble(kernel.factor) * dense_kernel(kernel.kernel, X, Y)
+    width = np.asarray(kernel.length_scale, dtype=np.longdouble)
+    if name in ("Linear", "Polynomial"):
+        return ((X / width) @ (Y / width).T + kernel.offset) ** kernel.degree
+    apart = (X[:, None, :] - Y[None, :, :]) / width
+    if isinstance(kernel, Laplacian):
+        return np.exp(-np.abs(apart).sum(axis=2))
+    square = (apart**2).sum(axis=2)
+    if isinstance(kernel, RBF):
+        return np.exp(-square / 2)
+    assert isinstance(kernel, Matern)
+    r = np.sqrt(2 * kernel.nu * square)
+    return np.exp(-r) * {0.5: 1 + 0 * r, 1.5: 1 + r, 2.5: 1 + r + r * r / 3}[kernel.nu]

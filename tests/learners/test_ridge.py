@@ -92,7 +92,10 @@ def test_large_problems_are_summed_with_leading_directions_apart(monkeypatch):
     monkeypatch.setattr(normal, "leading_directions", lambda *args: None)
     right = wide.fit(X, y, w).predict(X)
     monkeypatch.setattr(normal, "leading_directions", lambda *args: np.zeros((300, 1)))  # nothing is kept apart
-    assert np.abs(wide.fit(X, y, w).predict(X) - right).max() > 1e-5
+    try:
+        assert np.abs(wide.fit(X, y, w).predict(X) - right).max() > 1e-5
+    except ValueError as error:  # rounding may even cost the sums their definiteness, as it falls
+        assert "lost in rounding" in str(error)
 
 
 def test_regularised_features_give_the_woodbury_form(data):

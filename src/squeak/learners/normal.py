@@ -144,7 +144,7 @@ class NormalTerm:
         for few in engine.tiles(n, FEW):
             values = block(self.features.kernel, take(X, few), self.features.atoms)
             if root is not None:
-                values *= root[few]
+                values = values * root[few]  # not in place: they may be kept for other passes
             if U is None:
                 np.matmul(values, mixing, out=u[few])
             else:

@@ -26,6 +26,9 @@ from squeak.learners.tuning import alpha_grid, searched_kernel, wants_search
 DIRECT_UP_TO = 4000
 """Atoms up to which the normal equations beat the iterations (one product of n·m² at full speed)."""
 
+MISSED = 1e-8
+"""The part of the targets by which the solution of an exact system may miss its equation, and so predictions."""
+
 
 class RidgeLearner(DictionaryLearner):
     """The solvers that ridge regression and squared-loss classification share."""
@@ -116,21 +119,39 @@ class RidgeLearner(DictionaryLearner):
         return features.mixing @ spectrum.solve(self.alpha_)
 
     def _exact(self, data: Training, features: Features) -> Array:
-        """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself."""
+        """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself.
+
+        Rounding in K weighs more the smaller alpha is. Where the equation is missed by it (or the matrix is no longer
+        definite: repeated rows and a tiny alpha), the normal equations on the rows' span are solved, which are stable.
+        """
         from scipy.linalg import cho_factor, cho_solve
 
         assert isinstance(data, ArrayTraining)
         K = gram(features.kernel, data.X)
         Z = K @ features.mixing
         weight = np.ones(len(K)) if data.weight is None else data.weight
-        K[np.diag_indices_from(K)] += self.alpha_ / weight
         self._gram = (Z * weight[:, None]).T @ Z
+        y = data.y.reshape(len(K), -1).astype(np.float64)
+        A = K.copy()
+        A[np.diag_indices_from(A)] += self.alpha_ / weight
         try:
-            factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:  # repeated rows and a tiny alpha: solve on their span
-            self.solver_ = "direct"
-            return features.mixing @ NormalEquations.sum(data, features).solve(self.alpha_)
-        return np.asarray(cho_solve(factor, data.y.reshape(len(K), -1).astype(np.float64)))
+            coef = np.asarray(cho_solve(cho_factor(A, lower=True, check_finite=False), y))
+        except np.linalg.LinAlgError:
+            coef = np.full(y.shape, np.inf)
+        with np.errstate(invalid="ignore", over="ignore"):
+            missed = np.abs(y - K @ coef - self.alpha_ / weight[:, None] * coef).max(axis=0)
+        if (missed <= MISSED * np.abs(y).max(axis=0)).all():
+            return coef
+        self.solver_ = "direct"
+        rounding = float(np.finfo(np.float64).eps * np.trace(K))
+        if self.alpha_ < rounding * float(weight.max()):
+            warnings.warn(
+                f"alpha {self.alpha_:.3g} is lost in the rounding errors of the kernel's values (about {rounding:.2g}), "
+                "so the system was solved on the rows' numerical span: use a larger alpha, or scale the columns",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return features.mixing @ NormalEquations.sum(data, features).solve(self.alpha_)
 
     def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:
         from tqdm.auto import tqdm

@@ -18,7 +18,7 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, Rows
-from squeak.learners.data import Training, as_numbers, centred
+from squeak.learners.data import ArrayTraining, Training, as_numbers, centred
 from squeak.learners.normal import tile_rows
 from squeak.learners.one_pass import OnePass
 from squeak.learners.solving import RidgeLearner
@@ -158,16 +158,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
                         "rows that can be read only once leave nothing for 'auto' to search: give numbers"
                     )
                 return self._fit_once(X)
-            shape = (-1,)
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-            shape = data.y.shape
         self.intercept_ = np.zeros(1)
-        if self.fit_intercept:
+        if self.fit_intercept and isinstance(data, ArrayTraining):
             data, self.intercept_ = centred(data)
         d = self._dictionary_of(data)
         coef = self._solve(data, d)
-        return self._keep(d, coef, single=len(shape) == 1)
+        single = data.y.ndim == 1 if isinstance(data, ArrayTraining) else coef.shape[1] == 1
+        return self._keep(d, coef, single=single)
 
     def _forget(self) -> None:
         for name in ("_stream", "_sums", "dictionary_"):

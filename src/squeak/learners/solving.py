@@ -18,7 +18,7 @@ from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import kept_in_memory
-from squeak.learners.data import ArrayTraining, SourceTraining, Training
+from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred, near_mean
 from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, conjugate_gradient, preconditioner
 from squeak.learners.normal import UNKNOWN, NormalEquations, tile_rows
 from squeak.learners.tuning import alpha_grid, searched_kernel, wants_search
@@ -92,9 +92,23 @@ class RidgeLearner(DictionaryLearner):
         if chosen == "falkon":
             return self._falkon(data, d, self._hold(self._features(d)))
         features = self._hold(self._features(d))
-        equations = NormalEquations.sum(data, features, self.alpha_)
+        equations = self._equations(data, features, self.alpha_)
         self._gram = equations.gram
         return features.mixing @ equations.solve(self.alpha_)
+
+    def _equations(self, data: Training, features: Features, alpha: float) -> NormalEquations:
+        """Return the normal equations; those of a source less the targets' mean, where there is an intercept."""
+        if isinstance(data, ArrayTraining) or not self._has_intercept():
+            return NormalEquations.sum(data, features, alpha)
+        data, shift = near_mean(data)
+        equations, mean = NormalEquations.sum(data, features, alpha).centred()
+        assert shift.by is not None
+        self.intercept_ = shift.by + mean
+        return equations
+
+    def _has_intercept(self) -> bool:
+        """Tell whether the targets' mean is taken off them: from rows in memory before, from a source in its sums."""
+        return bool(getattr(self, "fit_intercept", True))
 
     def _is_exact(self, data: Training, d: Dictionary) -> bool:
         """Tell whether every row is an atom, with weights that alpha can be divided by."""
@@ -112,7 +126,7 @@ class RidgeLearner(DictionaryLearner):
         mean = float(diagonal(d.kernel, d.atoms).mean())
         size = data.n_at_most or UNKNOWN if data.weight is None else float(np.sum(data.weight))
         features = self._hold(self._features(d))
-        equations = NormalEquations.sum(data, features, float(alpha_grid(mean, size)[0]))
+        equations = self._equations(data, features, float(alpha_grid(mean, size)[0]))
         spectrum, alphas = equations.spectrum(), alpha_grid(mean, equations.weight)
         self.alpha_ = min(alphas.tolist(), key=spectrum.gcv)
         self._gram = equations.gram
@@ -159,6 +173,8 @@ class RidgeLearner(DictionaryLearner):
         if not data.repeatable:
             raise ValueError("FALKON reads the rows many times: an iterator cannot be; use solver='direct'")
         if isinstance(data, SourceTraining):
+            if self._has_intercept():
+                data, self.intercept_ = centred(data)
             data = data.persist()
         data, seen = kept_in_memory(data, features, self.memory_budget)
         P = preconditioner(data, features, d, self.alpha_, self.preconditioner, draw_seed(self.random_state), seen)
@@ -177,7 +193,9 @@ class RidgeLearner(DictionaryLearner):
                 lambda v: data.sum(ProductTerm(seen, v))[0], right, P, self.max_iter, self.tol, start, after
             )
         self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
-        self._gram, self._before = P.S, (d, found.beta)
+        self._before = (d, found.beta)
+        self.exact_std_ = (data.n_at_most or UNKNOWN) * features.rank**2 <= SMALL
+        self._gram = NormalEquations.sum(data, seen).gram if self.exact_std_ else P.S
         if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
             warnings.warn(
                 f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "

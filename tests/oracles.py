@@ -76,7 +76,7 @@ def literal_squeak(K, ridge, oversampling, copies, rng, eps=0.0):
 
 
 def dense_kernel(kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Return k(X, Y) of a radial, polynomial or linear kernel by its formula, pair by pair, in extended precision."""
+    """Return k(X, Y) of a radial, polynomial or linear kernel by its formula, in extended precision."""
     from squeak.kernels import RBF, Laplacian, Matern
 
     X, Y = np.asarray(X, dtype=np.longdouble), np.asarray(Y, dtype=np.longdouble)

@@ -279,7 +279,7 @@ def test_diagonal_refuses_what_is_not_finite():
 @pytest.mark.parametrize("offset", [0.0, 1e6, 1.7e9])
 @pytest.mark.parametrize("width", [0.3, np.array([0.5, 0.7, 1.1])], ids=["one", "vector"])
 def test_radial_kernels_keep_their_digits_beside_a_large_offset_dense_and_sparse(offset, width, zeros):
-    """A column such as a time stamp is centred away; rows that nearly coincide and rows far apart keep ten digits."""
+    """A column such as a time stamp is centred away; rows that nearly coincide keep ten digits."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (60, 3))
     X[5], X[7] = X[6], X[8] + 1e-7

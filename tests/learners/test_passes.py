@@ -72,7 +72,7 @@ def test_a_fit_reads_each_row_group_this_often(model, target, passes, path, read
     source = rows(path, target)
     read.clear()
     model.set_params(random_state=0).fit(source)
-    assert read == Counter({group: passes for group in range(GROUPS)})
+    assert read == Counter(dict.fromkeys(range(GROUPS), passes))
 
 
 @pytest.mark.parametrize("alpha", [0.1, "auto"])
@@ -110,7 +110,7 @@ def test_blocks_of_drifting_targets_give_the_result_of_one_fit(table, weighted, 
 
 
 def test_classes_are_found_while_the_dictionary_is_learned(path, table):
-    X, _, c = table
+    *_, c = table
     source = rows(path, "c")
     model = KernelClassifier(RBF(1.0), alpha=0.1, max_atoms=60, random_state=0).fit(source)
     assert model.classes_.tolist() == ["in", "out"]

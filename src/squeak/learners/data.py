@@ -178,6 +178,16 @@ def as_numbers(y: Any) -> Array:
         ) from None
 
 
+def check_finite(values: Any, what: str) -> None:
+    """Refuse numbers beside the rows that are missing or infinite, and name the first row."""
+    values = np.asarray(values)
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    row, *column = np.argwhere(~np.isfinite(values))[0]
+    where = f"row {row}, column {column[0]} of {what}" if column else f"row {row} of {what}"
+    raise ValueError(f"{where} is {values[(row, *column)]}: drop or impute missing and infinite values first")
+
+
 @dataclass(frozen=True)
 class Shifted:
     """Targets less a number for each output."""

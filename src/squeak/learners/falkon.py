@@ -273,7 +273,7 @@ def conjugate_gradient(
 def _unit(right: Array) -> Array:
     """Return a power of two for every output, in units of which squares neither overflow nor vanish."""
     largest = np.abs(right).max(axis=0, initial=0.0)
-    return np.ldexp(1.0, np.clip(np.frexp(largest)[1], -1000, 1000))
+    return np.asarray(np.ldexp(1.0, np.clip(np.frexp(largest)[1], -1000, 1000)))
 
 
 def _condition(scalars: list[tuple[Array, Array]]) -> float:

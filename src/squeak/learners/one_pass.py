@@ -72,8 +72,8 @@ class OnePass:
     def add(self, X: Rows, y: Any, weight: Any) -> None:
         """Take in a block of rows; if anything fails nothing has changed.
 
-        With an intercept, targets are summed less the mean of the first block, so that a large mean does not cancel;
-        the sums hold what is left of the mean of all.
+        With an intercept, targets are summed less the mean of the first block, so that a large mean does not
+        cancel; the sums hold what is left of the mean of all.
         """
         y = np.asarray(y, dtype=np.float64)
         if self.equations is None and self.fit_intercept:

@@ -107,7 +107,7 @@ class RidgeLearner(DictionaryLearner):
         return equations
 
     def _has_intercept(self) -> bool:
-        """Tell whether the targets' mean is taken off them: from rows in memory before, from a source in its sums."""
+        """Tell whether targets are learned less their mean: taken off before, or in the sums of a source."""
         return bool(getattr(self, "fit_intercept", True))
 
     def _is_exact(self, data: Training, d: Dictionary) -> bool:
@@ -135,8 +135,9 @@ class RidgeLearner(DictionaryLearner):
     def _exact(self, data: Training, features: Features) -> Array:
         """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself.
 
-        Rounding in K weighs more the smaller alpha is. Where the equation is missed by it (or the matrix is no longer
-        definite: repeated rows and a tiny alpha), the normal equations on the rows' span are solved, which are stable.
+        Rounding in K weighs more the smaller alpha is. Where the equation is missed by it (or the matrix is no
+        longer definite: repeated rows and a tiny alpha), the normal equations on the rows' span are solved, which
+        are stable.
         """
         from scipy.linalg import cho_factor, cho_solve
 
@@ -160,8 +161,9 @@ class RidgeLearner(DictionaryLearner):
         rounding = float(np.finfo(np.float64).eps * np.trace(K))
         if self.alpha_ < rounding * float(weight.max()):
             warnings.warn(
-                f"alpha {self.alpha_:.3g} is lost in the rounding errors of the kernel's values (about {rounding:.2g}), "
-                "so the system was solved on the rows' numerical span: use a larger alpha, or scale the columns",
+                f"alpha {self.alpha_:.3g} is lost in the rounding errors of the kernel's values (about "
+                f"{rounding:.2g}), so the system was solved on the rows' numerical span: use a larger "
+                "alpha, or scale the columns",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -193,9 +195,7 @@ class RidgeLearner(DictionaryLearner):
                 lambda v: data.sum(ProductTerm(seen, v))[0], right, P, self.max_iter, self.tol, start, after
             )
         self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
-        self._before = (d, found.beta)
-        self.exact_std_ = (data.n_at_most or UNKNOWN) * features.rank**2 <= SMALL
-        self._gram = NormalEquations.sum(data, seen).gram if self.exact_std_ else P.S
+        self._gram, self._before = P.S, (d, found.beta)
         if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
             warnings.warn(
                 f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "

@@ -290,3 +290,13 @@ def test_radial_kernels_keep_their_digits_beside_a_large_offset_dense_and_sparse
         for rows in (X, sp.csr_array(X)):
             assert np.abs(kernel(rows) - exact).max() < 1e-10, kernel
             assert np.abs(kernel(rows[:20], rows) - exact[:20]).max() < 1e-10, kernel
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(1.0), Matern(1.0, nu=0.5), Polynomial(2)])
+def test_sparse_rows_with_places_in_64_bits_are_taken(kernel):
+    """Files hold them so."""
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    rows = sp.csr_array(X)
+    wide = sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=rows.shape)
+    assert np.abs(kernel(wide) - kernel(X)).max() < 1e-12
+    assert np.abs(kernel(wide, rows) - kernel(X)).max() < 1e-12

@@ -209,10 +209,16 @@ def _distances(X: Rows, Y: Rows, width: Array, metric: str) -> Array:
     from sklearn.metrics.pairwise import manhattan_distances
 
     small_X, small_Y, large = _apart(X, Y, width)
-    values = np.asarray(manhattan_distances(sp.csr_matrix(small_X), sp.csr_matrix(small_Y)), dtype=np.float64)
+    values = np.asarray(manhattan_distances(_narrow(small_X), _narrow(small_Y)), dtype=np.float64)
     for some_X, some_Y, widths in large:
         values += _from_differences(some_X, some_Y, widths, metric)
     return values
+
+
+def _narrow(rows: Any) -> Any:
+    """Return CSR rows as scikit-learn's loop over them takes them: places in 32 bits, as files do not have them."""
+    places = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int32, copy=False)
+    return sp.csr_matrix((rows.data, *places), shape=rows.shape)
 
 
 class RBF(_Radial):

@@ -200,7 +200,7 @@ def dense_correlations(first, second, X, Y, w, alpha, T, count):
 
 
 def dense_inertia(K, X, w, labels):
-    """Return Σ w ‖φ(x) − c‖² with each c the mean of its cluster's projections: Σ w k(x, x) − Σ_C ‖Σ_C w φ̃‖²/W_C."""
+    """Return Σ w ‖φ(x) − c‖², each c the mean of its cluster's projections: Σ w k(x, x) − Σ_C ‖Σ_C w φ̃‖²/W_C."""
     G, total = K(X, X), float(w @ K.diag(X))
     for label in np.unique(labels):
         part = np.where(labels == label, w, 0.0)
@@ -214,3 +214,23 @@ def dense_descent(K, Y, w, step, steps):
     for _ in range(steps):
         coef = coef - step / (K.diagonal().max() * w.sum()) * w[:, None] * (K @ coef - Y)
     return coef
+
+
+def dense_waves(features, X):
+    """Return φ(x) = height·cos(x·frequencies + offsets), in extended precision."""
+    phase = X.astype(np.longdouble) @ features.frequencies.astype(np.longdouble) + features.offsets
+    return np.asarray(features.height * np.cos(phase), dtype=float)
+
+
+def dense_steps(Z, slope, w, mean, bound, batch, passes, decay, tail):
+    """Return the coefficients after gradient steps over batches of rows in their order, the last ones averaged."""
+    coef, t = np.zeros((Z.shape[1], len(mean))), 0
+    for _ in range(passes):
+        kept = []
+        for part in (slice(start, start + batch) for start in range(0, len(Z), batch)):
+            t += 1
+            coef = coef - t**-decay / bound / batch * Z[part].T @ (
+                w[part, None] * slope(Z[part] @ coef + mean, part)
+            )
+            kept.append(coef)
+    return np.mean(kept[-int(np.ceil(tail * len(kept))) :], axis=0) if tail else coef

@@ -1,7 +1,7 @@
-"""The table of the oracle tests: options that change a problem, options that change its data, and the rows of a case.
+"""The table of the oracle tests: options that change a problem, options that change its data, and a case's rows.
 
-Every combination of the first appears with some data, and every kind of data with some combination of the first; both
-walk through the other's list with a stride, so that any two values meet. Nothing is random.
+Every combination of the first appears with some data, and every kind of data with some combination of the first;
+both walk through the other's list with a stride, so that values meet in ever new pairs. Nothing is random.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def weights_of(kind: str | None, seed: int = 2) -> np.ndarray | None:
     return rng.uniform(0.3, 3.0, N) if kind == "even" else 10.0 ** rng.uniform(-3, 3, N)
 
 
-def table(problem: dict[str, tuple[Any, ...]], possible: Any = None, data: dict[str, Any] | None = None) -> list[Any]:
+def table(
+    problem: dict[str, tuple[Any, ...]], possible: Any = None, data: dict[str, Any] | None = None
+) -> list[Any]:
     """Return the cases: every possible combination of the problem's options, and every kind of data."""
     data = DATA if data is None else data
     kinds = [dict(zip(data, values, strict=True)) for values in product(*data.values())]

@@ -21,12 +21,14 @@ from squeak import (
     KernelRidge,
     KernelRidgeCV,
     Nystroem,
+    RandomFeatureClassifier,
     RandomFeatureRegressor,
     RandomFeatures,
     Squeak,
 )
 from squeak.kernels import RBF
 from squeak.learners import KernelGradientDescent
+from squeak.learners.tuning import alpha_grid
 from tests.learners.table import (
     ATOMS,
     DATA,
@@ -49,6 +51,8 @@ from tests.oracles import (
     dense_leave_one_out,
     dense_logistic,
     dense_ridge,
+    dense_steps,
+    dense_waves,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -60,7 +64,10 @@ def whole_or_blocks(model: Any, way: str, X: Any, y: Any, w: Any) -> Any:
         return model.fit(X, y, sample_weight=w)
     if way == "source":
         return model.fit(squeak.rows(X, target=y) if y is not None else squeak.rows(X))
-    for part in (slice(0, 7), slice(7, 40), slice(40, N)):
+    parts = (slice(0, 7), slice(7, 40), slice(40, N))
+    if way == "once":
+        return model.fit(squeak.rows(((X[part], y[part]) for part in parts), target=True))
+    for part in parts:
         extra = () if y is None else (y[part],)
         model.partial_fit(X[part], *extra, sample_weight=None if w is None else w[part])
     return model
@@ -89,13 +96,14 @@ def settings_of(case: dict[str, Any], rows: Any) -> tuple[Any, DenseNystrom, dic
 
 RIDGE = {
     "solver": ("auto", "direct", "falkon"),
+    "preconditioner": ("auto", "voronoi", "krill"),
     "atoms": ("some", "all", "learned"),
     "weight": (None, "even", "wild"),
     "intercept": (False, True),
     "outputs": (1, 2),
     "regularised": (False, True),
     "budget": (None, 0),
-    "way": ("whole", "source", "blocks"),
+    "way": ("whole", "source", "blocks", "once"),
     "saved": (False, True),
 }
 
@@ -103,11 +111,11 @@ RIDGE = {
 def possible_ridge(case: dict[str, Any]) -> bool:
     if case["regularised"] and case["atoms"] != "learned":
         return False
-    if case["way"] == "source" and case["weight"] is not None:
+    if case["way"] in ("source", "once") and case["weight"] is not None:
         return False
-    if case["way"] == "blocks" and (case["solver"] == "falkon" or case["saved"]):
+    if case["way"] in ("blocks", "once") and (case["solver"] == "falkon" or case["saved"]):
         return False
-    return case["solver"] == "falkon" or case["budget"] is None
+    return case["solver"] == "falkon" or (case["budget"] is None and case["preconditioner"] == "auto")
 
 
 def check_ridge(case: dict[str, Any]) -> None:
@@ -118,6 +126,7 @@ def check_ridge(case: dict[str, Any]) -> None:
     model = KernelRidge(
         alpha=alpha,
         solver=case["solver"],
+        preconditioner=case["preconditioner"],
         fit_intercept=case["intercept"],
         regularised=case["regularised"],
         memory_budget=case["budget"],
@@ -138,6 +147,37 @@ def check_ridge(case: dict[str, Any]) -> None:
 
 
 RIDGE_CASES = table(RIDGE, possible_ridge)
+
+AUTO = {
+    "atoms": ("some", "learned"),
+    "weight": (None, "even", "wild"),
+    "intercept": (False, True),
+    "outputs": (1, 2),
+    "way": ("whole", "source"),
+}
+
+
+def check_auto(case: dict[str, Any]) -> None:
+    """The alpha of least generalised cross-validation error among those tried, and the solution at it."""
+    rows = rows_of(case)
+    Y, w = targets_of(case, rows, case["outputs"]), weights_of(case["weight"])
+    _, K, shared = settings_of(case, rows)
+    model = KernelRidge(alpha="auto", fit_intercept=case["intercept"], random_state=0, **shared)
+    model = whole_or_blocks(model, case["way"], rows.X, Y[:, 0] if Y.shape[1] == 1 else Y, w)
+    ones = np.ones(N) if w is None else w
+    G, mean = K(rows.dense, rows.dense), (ones @ Y) / ones.sum() if case["intercept"] else 0.0
+
+    def error(alpha: float) -> float:
+        hat = G @ np.linalg.inv(G + alpha * np.diag(1 / ones))
+        left = Y - mean - hat @ (Y - mean)
+        return float(ones @ (left**2).sum(axis=1) / (1 - np.trace(hat) / N) ** 2)
+
+    tried = alpha_grid(float(K.diag(K.atoms).mean()), float(ones.sum()))
+    assert np.isclose(tried, model.alpha_, rtol=1e-9).any()
+    assert error(model.alpha_) <= (1 + 1e-6) * min(map(error, tried))
+    values, _, _ = dense_ridge(K, rows.dense, Y, ones, model.alpha_, rows.tests, case["intercept"])
+    close(model.predict(rows.T).reshape(values.shape), values, 1e-6)
+
 
 # -- cross-validation ---------------------------------------------------------------------------------------------
 
@@ -174,6 +214,7 @@ def check_cv(case: dict[str, Any]) -> None:
 
 
 CV_CASES = table(CV, possible_cv)
+AUTO_CASES = table(AUTO, possible_cv)
 
 # -- classification -----------------------------------------------------------------------------------------------
 
@@ -211,7 +252,9 @@ def check_classifier(case: dict[str, Any]) -> None:
     y = names[np.argsort(np.argsort(targets_of(case, rows, 1)[:, 0])) * case["classes"] // N]
     w = weights_of(case["weight"])
     named = {"a": 0.5, "b": 4.0, "c": 1.0}
-    class_weight = {name: named[name] for name in names} if case["class_weight"] == "named" else case["class_weight"]
+    class_weight = (
+        {name: named[name] for name in names} if case["class_weight"] == "named" else case["class_weight"]
+    )
     alpha = 0.2 * rows.unit
     _, K, shared = settings_of(case, rows)
     model = KernelClassifier(
@@ -380,7 +423,9 @@ def check_descent(case: dict[str, Any]) -> None:
     model = through_a_file(model, case["saved"])
     K = DenseNystrom(rows.kernel, rows.dense)
     ones = np.ones(N) if w is None else w
-    values = K.exact(rows.tests, rows.dense) @ dense_descent(K.exact(rows.dense, rows.dense), Y, ones, case["step"], 40)
+    values = K.exact(rows.tests, rows.dense) @ dense_descent(
+        K.exact(rows.dense, rows.dense), Y, ones, case["step"], 40
+    )
     close(model.predict(rows.T).reshape(values.shape), values, 1e-9)
 
 
@@ -420,44 +465,83 @@ def check_random(case: dict[str, Any]) -> None:
     )
     model = whole_or_blocks(model, case["way"], rows.X, Y[:, 0] if case["outputs"] == 1 else Y, w)
     model = through_a_file(model, case["saved"])
-    drawn = model.features_
-
-    def features(X):
-        phase = X.astype(np.longdouble) @ drawn.frequencies.astype(np.longdouble) + drawn.offsets
-        return np.asarray(drawn.height * np.cos(phase), dtype=float)
-
     again = RandomFeatures(rows.kernel, n_features=30, random_state=0).fit(rows.X)
-    loose = 1e-6 if case["offset"] else 1e-9  # a phase of 1.7e9 turns keeps seven digits
-    close(again.transform(rows.T), _transformed(again, rows.tests), loose)
-    Z, T = features(rows.dense), features(rows.tests)
+    loose = _phase(case)
+    close(again.transform(rows.T), dense_waves(again.features_, rows.tests), loose)
     ones = np.ones(N) if w is None else w / w.mean()
     mean = (ones @ Y) / ones.sum()
-    coef, t = np.zeros((30, Y.shape[1])), 0
-    for _ in range(3):
-        kept = []
-        for part in (slice(i, min(i + 16, N)) for i in range(0, N, 16)):
-            t += 1
-            slope = ones[part, None] * (Z[part] @ coef + mean - Y[part])
-            coef = coef - t ** -case["decay"] / (2 * rows.unit) / 16 * Z[part].T @ slope
-            kept.append(coef)
-    if case["tail"]:
-        coef = np.mean(kept[-2:], axis=0)
+    Z, T = dense_waves(model.features_, rows.dense), dense_waves(model.features_, rows.tests)
+    coef = dense_steps(
+        Z, lambda F, part: F - Y[part], ones, mean, 2 * rows.unit, 16, 3, case["decay"], case["tail"]
+    )
     close(model.predict(rows.T).reshape(len(T), -1), T @ coef + mean, loose)
 
 
-def _transformed(model: Any, X: np.ndarray) -> np.ndarray:
-    drawn = model.features_
-    phase = X.astype(np.longdouble) @ drawn.frequencies.astype(np.longdouble) + drawn.offsets
-    return np.asarray(drawn.height * np.cos(phase), dtype=float)
+def _phase(case: dict[str, Any]) -> float:
+    """Return what a phase keeps: ω·x turns, x near an offset and ω as large as a hundred for heavy tails."""
+    return max(1e-9, 1e-13 * case["offset"])
 
 
 RANDOM_CASES = table(RANDOM, possible_random)
+
+WAVES = {
+    "loss": ("squared", "logistic"),
+    "classes": (2, 3),
+    "weight": (None, "even"),
+    "tail": (0.0, 0.5),
+    "way": ("whole", "source"),
+    "saved": (False, True),
+}
+
+
+def possible_waves(case: dict[str, Any]) -> bool:
+    return possible_random(case) and case.get("size", 1.0) == 1.0
+
+
+def check_waves(case: dict[str, Any]) -> None:
+    """Classification by gradient steps on random features: squared loss on ±1, or the logistic loss."""
+    from scipy.special import expit, softmax
+
+    rows = rows_of(case)
+    names = np.array(["a", "b", "c"])[: case["classes"]]
+    y = names[np.argsort(np.argsort(targets_of(case, rows, 1)[:, 0])) * case["classes"] // N]
+    w = weights_of(case["weight"])
+    model = RandomFeatureClassifier(
+        rows.kernel,
+        loss=case["loss"],
+        n_features=30,
+        batch_size=16,
+        step=1.0,
+        max_passes=3,
+        validation_fraction=0.0,
+        tail=case["tail"],
+        shuffle=False,
+        random_state=0,
+    )
+    model = through_a_file(whole_or_blocks(model, case["way"], rows.X, y, w), case["saved"])
+    ones = np.ones(N) if w is None else w / w.mean()
+    codes = (y[:, None] == names).astype(float)
+    share = (ones @ codes / N + 1e-3) / (1 + 1e-3 * len(names))
+    codes, share = (codes[:, 1:], share[1:]) if len(names) == 2 else (codes, share)
+    if case["loss"] == "squared":
+        mean, slope = 2 * share - 1, lambda F, part: F - (2 * codes - 1)[part]
+    elif len(names) == 2:
+        mean, slope = np.log(share / (1 - share)), lambda F, part: expit(F) - codes[part]
+    else:
+        mean, slope = np.log(share), lambda F, part: softmax(F, axis=1) - codes[part]
+    Z, T = dense_waves(model.features_, rows.dense), dense_waves(model.features_, rows.tests)
+    coef = dense_steps(Z, slope, ones, mean, 2 * rows.unit, 16, 3, 0.0, case["tail"])
+    close(model.decision_function(rows.T).reshape(len(T), -1), T @ coef + mean, _phase(case))
+
+
+WAVES_CASES = table(WAVES, possible_waves, {**DATA, "size": (1.0,)})
 
 # -- the tests ----------------------------------------------------------------------------------------------------
 
 TABLES = {
     "ridge": (check_ridge, RIDGE_CASES, 40),
-    "cv": (check_cv, CV_CASES, 12),
+    "auto": (check_auto, AUTO_CASES, 10),
+    "cv": (check_cv, CV_CASES, 10),
     "classifier": (check_classifier, CLASSIFIER_CASES, 36),
     "nystroem": (check_nystroem, NYSTROEM_CASES, 12),
     "pca": (check_pca, PCA_CASES, 16),
@@ -465,6 +549,7 @@ TABLES = {
     "kmeans": (check_kmeans, KMEANS_CASES, 10),
     "descent": (check_descent, DESCENT_CASES, 8),
     "random": (check_random, RANDOM_CASES, 10),
+    "waves": (check_waves, WAVES_CASES, 8),
 }
 
 QUICK = [
@@ -499,24 +584,25 @@ def test_every_case_of_the_table_agrees_with_the_dense_version(name):
     size=st.floats(-12, 12),
     width=st.floats(-8, 8),
     alpha=st.floats(-3, 2),
+    level=st.sampled_from([0.0, 1e3, 1e6]),
     solver=st.sampled_from(["direct", "falkon", "auto"]),
     intercept=st.booleans(),
 )
 def test_weights_and_units_of_any_size_give_the_dense_solution(
-    magnitude, spread, size, width, alpha, solver, intercept
+    magnitude, spread, size, width, alpha, level, solver, intercept
 ):
-    """Weights over orders of magnitude, targets and rows in any unit."""
+    """Weights over orders of magnitude, targets and rows in any unit, targets far from zero."""
     case = {name: values[0] for name, values in DATA.items()}
     case.update(scale=10.0**width, size=10.0**size)
     rows = rows_of(case)
-    Y = targets_of(case, rows, 1)
+    Y = targets_of(case, rows, 1) + level * case["size"]
     w = 10.0 ** (magnitude + spread * np.random.default_rng(3).uniform(-1, 1, N))
     penalty = 10.0**alpha * float(np.median(w))
     atoms = rows.X if solver == "auto" else rows.X[:ATOMS]
     K = DenseNystrom(rows.kernel, rows.dense if solver == "auto" else rows.dense[:ATOMS])
     model = KernelRidge(rows.kernel, alpha=penalty, dictionary=atoms, solver=solver, fit_intercept=intercept)
     model.set_params(max_iter=1000, tol=1e-12, random_state=0).fit(rows.X, Y[:, 0], w)
-    values, std, _ = dense_ridge(K, rows.dense, Y, w, penalty, rows.tests, intercept)
+    values, std, mean = dense_ridge(K, rows.dense, Y, w, penalty, rows.tests, intercept)
     found, deviation = model.predict(rows.T, return_std=True)
-    close(found, values[:, 0], 1e-5)
+    close(found - mean[0], values[:, 0] - mean[0], 1e-5)
     close(deviation**2, std**2, 1e-5, floor=1.0)

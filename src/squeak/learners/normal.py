@@ -283,10 +283,17 @@ class Spectrum:
         return float(np.sum(self.values / (self.values + alpha)))
 
     def residual(self, alpha: float) -> Array:
-        """Return Σ w (y − f)² for every output, from the sums alone."""
-        left = self.values + alpha
-        fitted = np.einsum("ij,ij,i->j", self.moment, self.moment, (left + alpha) / left**2)
-        return np.asarray(np.maximum(self.square - fitted, 0.0))
+        """Return Σ w (y − f)² for every output, from the sums alone.
+
+        What no alpha explains, Σ w y² − Σ m²/λ, is apart from the rest, Σ (m²/λ)·(alpha/(λ + alpha))²: all that
+        rounding can do is then the same for every alpha, and what is no more than rounding counts as nothing.
+        """
+        eps = float(np.finfo(np.float64).eps) * len(self.values)
+        seen = self.values > eps * self.values.max(initial=0.0)
+        explained = self.moment[seen] ** 2 / self.values[seen, None]
+        outside = self.square - explained.sum(axis=0)
+        inside = np.square(alpha / (self.values[seen] + alpha)) @ explained
+        return np.asarray(np.where(outside > eps * self.square, outside, 0.0) + inside)
 
     def gcv(self, alpha: float) -> float:
         """Return the generalised cross-validation error, mean squared residual/(1 − freedom/n)²."""

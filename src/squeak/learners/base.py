@@ -12,7 +12,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from squeak.core import storage
@@ -23,7 +22,7 @@ from squeak.core.rows import check_rows, label_of, n_rows, refuse_hidden, take, 
 from squeak.core.seeds import draw_seed
 from squeak.core.sources import RowSource
 from squeak.core.types import Rows
-from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers
+from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers, check_finite
 from squeak.samplers import BlessR, Disqueak, Squeak, Uniform
 from squeak.samplers.base import Sampler, check_max_atoms, filled_in, own_kernel
 from squeak.samplers.tree_run import active_client
@@ -84,7 +83,10 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if given is None or isinstance(given, Dictionary):
             return given
         atoms = check_rows(given, self._own_kernel())
-        return landmarks(atoms, resolve(self._own_kernel(), atoms if first_rows is None else first_rows))
+        kernel = resolve(self._own_kernel(), atoms if first_rows is None else first_rows)
+        if not diagonal(kernel, atoms).any():
+            raise ValueError(f"{kernel!r} is zero for all rows of the dictionary: give others, or another kernel")
+        return landmarks(atoms, kernel)
 
     def _choose_dictionary(self, data: Training, kernel: Any, ridge: float | None) -> Dictionary:
         """Return the dictionary of a fit: the one given, or what a sampler learns from the rows."""
@@ -151,6 +153,8 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             refuse_hidden(values, name)
         if checks.get("y_numeric") and y is not None and np.asarray(y).dtype.kind in "OUS":
             y = as_numbers(y)
+        if targets:
+            check_finite(y, "y")
         if self._vectors():
             try:
                 found = validate_data(
@@ -159,6 +163,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
                     y if targets else "no_validation",
                     accept_sparse="csr",
                     dtype=[np.float64, np.float32],
+                    ensure_all_finite=False,  # check_rows below names the row
                     **checks,
                 )
             except ValueError as error:
@@ -171,11 +176,10 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             y = np.asarray(y)
             if y.shape[:1] != (n_rows(rows),):
                 raise ValueError(f"there are {n_rows(rows):,} rows, and y has the shape {y.shape}")
-            if y.dtype.kind == "f":
-                assert_all_finite(y, input_name="y")
         if targets and checks.get("y_numeric"):
             y = np.asarray(y, dtype=np.float64)
         if weight is not None:
+            check_finite(weight, "sample_weight")
             weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
             if not weight.sum() > 0:
                 raise ValueError("sample_weight is zero for every row")
@@ -217,7 +221,9 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         refuse_hidden(X)
         if not self._vectors():
             return check_rows(X, self.dictionary_.kernel)
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False, ensure_all_finite=False
+        )
         return check_rows(checked, self.dictionary_.kernel, width=width_of(self.dictionary_.atoms))
 
     def __sklearn_is_fitted__(self) -> bool:

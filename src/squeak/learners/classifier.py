@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.rows import take
 from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
+from squeak.core.sources import Block, Cursor, RowSource
 from squeak.core.types import Array
 from squeak.learners.base import all_or_nothing
 from squeak.learners.cached import kept_in_memory
@@ -28,6 +28,7 @@ from squeak.learners.falkon import VoronoiTerm
 from squeak.learners.logistic import newton, probabilities
 from squeak.learners.solving import RidgeLearner
 from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.tuning import wants_search
 from squeak.samplers.base import Sampler
 
 
@@ -165,13 +166,17 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
             raise ValueError("alpha='auto' is for the squared loss; give a number, or search with GridSearchCV")
         self.__dict__.pop("dictionary_", None)
         low = -1.0 if self.loss == "squared" else 0.0
+        d: Dictionary | None = None
         if isinstance(X, RowSource):
             if self.class_weight is not None:
                 raise ValueError("class_weight goes with arrays; a row source has no place for weights")
             read = self._source(X, y, sample_weight)
             if not read.repeatable:
                 raise ValueError("classes must be known before learning: an iterator can be read only once")
-            classes = _classes_of(X)
+            watched = Watched(X)
+            if read.client is None and self.dictionary is None and not wants_search(self._own_kernel()):
+                d = self._dictionary_of(SourceTraining(watched))
+            classes = watched.classes()
             data: Training = SourceTraining(X, Coding(classes, low), read.client)
         else:
             array = self._array(X, y, sample_weight, y_numeric=False)
@@ -187,15 +192,15 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
             _check_classes(classes)
             data = ArrayTraining(array.X, Coding(classes, low)(array.y), weight)
         self.classes_ = classes
-        shifted, mean = centred(data)
-        if self.loss == "squared":
-            data, self.intercept_ = shifted, mean
-        else:
+        if self.loss == "logistic":
+            _, mean = centred(data)
             rare = np.finfo(np.float64).tiny
             self.intercept_ = np.log(np.maximum(mean, rare))
             if len(classes) == 2:
                 self.intercept_ = self.intercept_ - np.log(np.maximum(1.0 - mean, rare))
-        d = self._dictionary_of(data)
+        elif isinstance(data, ArrayTraining):
+            data, self.intercept_ = centred(data)
+        d = self._dictionary_of(data) if d is None else d
         coef = self._solve(data, d) if self.loss == "squared" else self._newton(data, d)
         self.dual_coef_ = coef[:, 0] if len(classes) == 2 else coef
         self.dictionary_ = d
@@ -266,16 +271,31 @@ def _class_dtype(name: str) -> Any:
     return kind
 
 
-def _classes_of(source: RowSource) -> Any:
-    """Return the classes of a source, in one pass over its targets."""
-    found: Any = None
-    for part in source.blocks():
-        check_classification_targets(part.y)
-        fresh = np.unique(part.y)
-        found = fresh if found is None else np.unique(np.concatenate([found, fresh]))
-        _check_not_numbers(found)
-    _check_classes(found)
-    return found
+class Watched(RowSource):
+    """A source that takes note of the classes as its rows are read, by whoever reads them: they need no pass."""
+
+    def __init__(self, source: RowSource) -> None:
+        self.__dict__.update(source.__dict__)
+        self._found: Any = None
+        self._whole = False
+
+    def blocks(self, start: Cursor | None = None) -> Iterator[Block]:
+        """Yield the rows in blocks, as the source does."""
+        for part in super().blocks(start):
+            check_classification_targets(part.y)
+            fresh = np.unique(part.y)
+            self._found = fresh if self._found is None else np.unique(np.concatenate([self._found, fresh]))
+            _check_not_numbers(self._found)
+            yield part
+        self._whole = self._whole or start is None
+
+    def classes(self) -> Any:
+        """Return the classes; if nobody has read all rows in order, after a pass."""
+        if not self._whole:
+            for _ in self.blocks():
+                pass
+        _check_classes(self._found)
+        return self._found
 
 
 def _check_not_numbers(classes: Any) -> None:

@@ -185,6 +185,16 @@ def as_numbers(y: Any) -> Array:
         ) from None
 
 
+def check_finite(values: Any, what: str) -> None:
+    """Refuse numbers beside the rows that are missing or infinite, and name the first row."""
+    values = np.asarray(values)
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    row, *column = np.argwhere(~np.isfinite(values))[0]
+    where = f"row {row}, column {column[0]} of {what}" if column else f"row {row} of {what}"
+    raise ValueError(f"{where} is {values[(row, *column)]}: drop or impute missing and infinite values first")
+
+
 @dataclass(frozen=True)
 class Shifted:
     """Targets less a number for each output."""
@@ -196,6 +206,32 @@ class Shifted:
         """Return the targets, shifted."""
         values = np.asarray(y if self.encode is None else self.encode(y), dtype=np.float64)
         return values - (self.by if values.ndim > 1 else self.by[0])
+
+
+class NearMean:
+    """Targets less the mean of the first block that is seen: sums of them do not cancel, and it takes no pass."""
+
+    def __init__(self, encode: Encode | None) -> None:
+        self.encode = encode
+        self.by: Array | None = None
+
+    def __call__(self, y: Any) -> Array:
+        """Return the targets, shifted."""
+        if self.by is None:
+            values = np.asarray(y if self.encode is None else self.encode(y), dtype=np.float64)
+            self.by = np.atleast_1d(values.mean(axis=0))
+        return Shifted(self.encode, self.by)(y)
+
+
+def near_mean(data: SourceTraining) -> tuple[SourceTraining, NearMean]:
+    """Return a source's rows with targets less a number near their mean, and where to find it after a pass.
+
+    The workers of a cluster must know it before: there the first block is read for it.
+    """
+    shift = NearMean(data.encode)
+    if data.client is not None:
+        shift(next(iter(data.source.blocks())).y)
+    return SourceTraining(data.source, shift, data.client), shift
 
 
 def _mean_term(X: Rows, pair: tuple[Any, Any]) -> Arrays:

@@ -122,7 +122,10 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
         rows, targets = take(data.X, train), data.y.reshape(n, -1).astype(np.float64)
         weight = np.ones(len(train)) if data.weight is None else data.weight[train]
         K, beside = gram(kernel, rows), block(kernel, take(data.X, test), rows) if len(test) else None
-        length = float(self.step) / (float(K.diagonal().max()) * float(weight.sum()))
+        largest = float(K.diagonal().max())
+        if largest <= 0:
+            raise ValueError(f"{kernel!r} is zero for all rows: there is nothing to learn from")
+        length = float(self.step) / (largest * float(weight.sum()))
         coef, best, errors = np.zeros((len(train), targets.shape[1])), None, []
         steps = math.ceil(math.sqrt(n)) if self.max_iter is None else int(self.max_iter)
         for _ in range(steps):

@@ -90,7 +90,8 @@ class OnePass:
     def add(self, X: Rows, y: Any, weight: Any) -> None:
         """Take in a block of rows; if this fails, the state is to be thrown away.
 
-        An intercept is the mean of the first block's targets, for good: any constant near them serves.
+        With an intercept, targets are summed less the mean of the first block, so that a large mean does not
+        cancel; the sums hold what is left of the mean of all.
         """
         y = np.asarray(y, dtype=np.float64)
         if self.equations is None and self.fit_intercept:
@@ -120,6 +121,7 @@ class OnePass:
         assert self.features is not None
         model.solver_, model.rank_, model._feature_map = "direct", self.features.rank, self.features
         model.n_iter_, model.condition_ = 1, None
-        model._gram, model.alpha_, model.intercept_ = self.equations.gram, float(model.alpha), self.intercept
-        coef = self.features.mixing @ self.equations.solve(float(model.alpha))
+        equations, mean = self.equations.centred() if self.fit_intercept else (self.equations, 0.0)
+        model._gram, model.alpha_, model.intercept_ = equations.gram, float(model.alpha), self.intercept + mean
+        coef = self.features.mixing @ equations.solve(float(model.alpha))
         model._keep(self.dictionary, coef, single=self.dimensions == 1)

@@ -62,7 +62,9 @@ class FourierLearner(DictionaryLearner):
         if self.preprocessing_ is not None:
             return check_rows(self.preprocessing_.encode(X), self.kernel_, width=d)
         refuse_hidden(X)
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False, ensure_all_finite=False
+        )
         return check_rows(checked, self.kernel_, width=d)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -19,8 +20,8 @@ from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, Rows
 from squeak.learners.base import all_or_nothing
-from squeak.learners.data import Training, as_numbers, centred
-from squeak.learners.normal import tile_rows
+from squeak.learners.data import ArrayTraining, Training, as_numbers, centred
+from squeak.learners.normal import SMALL, UNKNOWN, NormalEquations, tile_rows
 from squeak.learners.one_pass import OnePass
 from squeak.learners.solving import RidgeLearner
 from squeak.learners.stored import learner_from_parts, learner_to_parts
@@ -101,6 +102,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     kind: ClassVar[str] = "kernel-ridge"
 
     _stream: OnePass
+    _estimated: bool
 
     def __init__(
         self,
@@ -160,16 +162,22 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
                         "rows that can be read only once leave nothing for 'auto' to search: give numbers"
                     )
                 return self._fit_once(X)
-            shape = (-1,)
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-            shape = data.y.shape
         self.intercept_ = np.zeros(1)
-        if self.fit_intercept:
+        if self.fit_intercept and isinstance(data, ArrayTraining):
             data, self.intercept_ = centred(data)
         d = self._dictionary_of(data)
         coef = self._solve(data, d)
-        return self._keep(d, coef, single=len(shape) == 1)
+        single = data.y.ndim == 1 if isinstance(data, ArrayTraining) else coef.shape[1] == 1
+        return self._keep(d, coef, single=single)
+
+    def _falkon(self, data: Any, d: Dictionary, features: Any) -> Array:
+        coef = super()._falkon(data, d, features)
+        self._estimated = (data.n_at_most or UNKNOWN) * len(features.mixing) ** 2 > SMALL
+        if not self._estimated:  # a second at most, for deviations that are exact
+            self._gram = NormalEquations.sum(data, features).gram
+        return coef
 
     def _forget(self) -> None:
         for name in ("_stream", "_gram", "dictionary_", "dual_coef_"):
@@ -225,9 +233,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         """Return f(x) for every row, and the posterior's standard deviation of f where asked for.
 
         In the Gaussian-process view with noise variance alpha, var f(x) = k(x, x) − ‖z‖² + alpha·zᵀ(Σ w z zᵀ +
-        alpha·I)⁻¹z; the last matrix is the factor of the fit. The scale is the kernel's, as in scikit-learn: far
-        from all rows the deviation is √k(x, x), 1 for an RBF. In the targets' units it is c times as large for
-        the kernel c²·k and the penalty c²·alpha, which give the same predictions.
+        alpha·I)⁻¹z; the last matrix is the factor of the fit. After FALKON on many rows and atoms, where that
+        factor would take longer than the fit, it is that of the preconditioner, and a warning says so. The scale
+        is the kernel's, as in scikit-learn: far from all rows the deviation is √k(x, x), 1 for an RBF. In the
+        targets' units it is c times as large for the kernel c²·k and the penalty c²·alpha, which give the same
+        predictions.
         """
         check_is_fitted(self)
         rows = self._rows_for(X)
@@ -240,6 +250,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
         if not hasattr(self, "_gram"):
             raise ValueError("return_std needs the factor of the fit, which this model does not hold")
+        if self.solver_ == "falkon" and self._estimated:
+            warnings.warn(
+                "after FALKON on so many rows and atoms the deviation is estimated from its preconditioner and "
+                "may be some percent off: fit with solver='direct' for the exact one",
+                stacklevel=3,
+            )
         A = self._gram.copy()
         A[np.diag_indices_from(A)] += self.alpha_
         factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
@@ -262,6 +278,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         if hasattr(self, "_gram"):
             arrays["gram"], arrays["mixing"] = self._gram, self._feature_map.mixing
         content = {"alpha": self.alpha_, "regularised": bool(self.regularised), "solver": self.solver_}
+        if self.solver_ == "falkon":
+            content["estimated"] = bool(self._estimated)
         return learner_to_parts(self, arrays, content)
 
     @classmethod
@@ -272,6 +290,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
         model.intercept_ = arrays["intercept"]
         model.alpha_ = float(content["alpha"])
+        model._estimated = bool(content.get("estimated", True))
         model.regularised = bool(content["regularised"])
         if "gram" in arrays:
             model._gram = arrays["gram"]

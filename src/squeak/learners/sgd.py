@@ -230,5 +230,8 @@ def safe_step(features: FourierFeatures, sample: Rows, batch: int) -> float:
     """
     n = n_rows(sample)
     K = features.kernel(sample) / n
-    largest = float(eigvalsh(K, subset_by_index=[n - 1, n - 1], check_finite=False)[0])
+    try:
+        largest = float(eigvalsh(K, subset_by_index=[n - 1, n - 1], check_finite=False)[0])
+    except np.linalg.LinAlgError:  # LAPACK cannot tell one of many equal eigenvalues: K is all but diagonal
+        largest = float(eigvalsh(K, driver="ev", check_finite=False)[-1])
     return features.bound * batch / (features.bound + (batch - 1) * largest)

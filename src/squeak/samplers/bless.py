@@ -67,7 +67,10 @@ class _Bless(BatchSampler):
 
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
         if self.ridge is None and self.max_atoms is not None:
-            return SMALLEST_PART * n_rows(first_rows) * _largest_diagonal(kernel, first_rows)
+            smallest = SMALLEST_PART * n_rows(first_rows) * _largest_diagonal(kernel, first_rows)
+            if not smallest > 0:
+                raise ValueError(f"{kernel!r} is zero for all rows: no row tells anything; use another kernel")
+            return smallest
         return super()._first_ridge(kernel, first_rows)
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:

@@ -34,9 +34,7 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
         return _check_sparse(X, kernel, width, first_row)
     if X is None:
         raise TypeError("rows must be numbers, not None")
-    if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
-        row = int(np.argwhere(np.ma.getmaskarray(X))[0][0])
-        raise ValueError(f"row {first_row + row} has masked values: drop or impute missing values first")
+    refuse_masked(X, first_row)
     if isinstance(X, str | bytes):
         raise TypeError("rows must be a 2-D table of numbers, not text; to read a file, pass squeak.rows(path)")
     if hasattr(X, "__next__"):
@@ -63,6 +61,16 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
             "drop or impute missing and infinite values first"
         )
     return np.ascontiguousarray(array)  # the order in memory must not change a bit
+
+
+def refuse_masked(X: Any, first_row: int = 0) -> None:
+    """Refuse an array with masked values, or a list of such rows: numpy would pass on what the mask hides."""
+    if isinstance(X, list | tuple):
+        masked = [at for at, row in enumerate(X) if np.ma.isMaskedArray(row) and np.ma.getmaskarray(row).any()]
+    else:
+        masked = np.argwhere(np.ma.getmaskarray(X))[:1, 0].tolist() if np.ma.isMaskedArray(X) else []
+    if masked:
+        raise ValueError(f"row {first_row + masked[0]} has masked values: drop or impute missing values first")
 
 
 def _is_numeric_table(X: Any) -> bool:

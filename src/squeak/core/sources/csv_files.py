@@ -13,7 +13,8 @@ from typing import Any
 from squeak.core.sources.columns import kind_of
 from squeak.core.sources.files import Wanted, compare_kinds, sample, tell_apart, unreadable
 from squeak.core.sources.pieces import Piece
-from squeak.core.sources.readers import Reader, check_names
+from squeak.core.sources.preprocessing import check_names
+from squeak.core.sources.readers import Reader
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
 CSV_BYTES = 4 * 2**20

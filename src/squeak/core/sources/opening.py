@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core.rows import refuse_masked
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.sources.csv_files import CsvFormat, CsvReader
 from squeak.core.sources.files import file_kind, find_files
 from squeak.core.sources.learning import Request
 from squeak.core.sources.parquet import ParquetReader
 from squeak.core.sources.preprocessing import Preprocessing
-from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader, TableReader
+from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader, TableReader, refuse_masked_targets
 from squeak.core.sources.source import RowSource, is_name
 
 
@@ -156,8 +157,8 @@ class _Needs:
         wanted = self.request.columns
         if self.preprocessing is not None and self.preprocessing.width is None:
             wanted = self.preprocessing.column_names
-        names = [name for name in there if wanted is None or name in wanted or name == self.target]
-        return [name for name in names if name not in self.request.drop]
+        needed, left = set(there if wanted is None else wanted), set(self.request.drop)
+        return [name for name in there if (name in needed or name == self.target) and name not in left]
 
     def as_text(self) -> set[str]:
         """Return the columns that are categories by name."""
@@ -193,8 +194,7 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
     if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
         return TableReader(source, _apart(target))
     if sp.issparse(source) or isinstance(source, np.ndarray):
-        if np.ma.isMaskedArray(source):
-            raise TypeError("masked arrays are not taken: pass source.filled(np.nan)")
+        refuse_masked(source)
         return ArrayReader(source, _apart(target))
     if library == "pyarrow" and hasattr(source, "read_next_batch"):
         return IteratorReader(iter(source), has_target=False)
@@ -202,6 +202,7 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
         if not source:
             raise ValueError("there are no rows: the list is empty")
         if not hasattr(source[0], "shape"):
+            refuse_masked(source)
             try:
                 table = np.asarray(source)
             except ValueError:
@@ -217,7 +218,10 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
 
 def _apart(target: Any) -> Any:
     """Return targets that were given as numbers of their own, not by the name of a column."""
-    return None if target is None or is_name(target) or target is True else np.asarray(target)
+    if target is None or is_name(target) or target is True:
+        return None
+    refuse_masked_targets(target)
+    return np.asarray(target)
 
 
 def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:

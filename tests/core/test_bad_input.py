@@ -161,7 +161,7 @@ KINDS = {
     "npy of objects": (object_array, "x.npy is cut short or not an array of numbers.*objects"),
     "CSV line cut short": (
         lambda f: squeak.rows(text(f, "a,b\n1,2\n3,4\n5")),
-        "flights.csv is cut short or has a line with more or fewer values.*Expected 2 columns, got 1: 5; skip",
+        "row 2 of flights.csv has 1 value where 2 columns are: '5'; is the file cut short[?] skip",
     ),
     "wrong delimiter": (
         lambda f: squeak.rows(text(f, "a;b;c\n1;2;3\n")),

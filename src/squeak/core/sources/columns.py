@@ -167,7 +167,7 @@ def canonical(text: str) -> str | None:
     Examples
     --------
     >>> from squeak.core.sources.columns import canonical
-    >>> canonical("1.0"), canonical("1e+20"), canonical("true"), canonical("2020-01-01T00:00:00.000"), canonical("007")
+    >>> canonical("1.0"), canonical("1e+20"), canonical("true"), canonical("2020-01-01T00:00:00"), canonical("007")
     ('1', '100000000000000000000', 'True', '2020-01-01', None)
     """
     if text in TRUTH:

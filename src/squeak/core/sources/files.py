@@ -117,8 +117,8 @@ class Unchanged:
             before = self._stamps[one]
             if _stamp(one)[: len(before)] != before:
                 raise ValueError(
-                    f"{self._labels[one]} was changed or replaced after it was opened, so that not all passes would "
-                    "read the same rows; open it again with squeak.rows, or read a copy that nobody writes to"
+                    f"{self._labels[one]} was changed or replaced after it was opened, so that passes over it "
+                    "would differ; open it again with squeak.rows, or read a copy that nobody writes to"
                 )
 
 

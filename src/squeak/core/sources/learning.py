@@ -214,7 +214,7 @@ def _values(name: str, columns: list[Any], where: Piece, request: Request) -> tu
         if one in spelled:
             warnings.warn(
                 where.words(
-                    f"column {name!r} holds {spelled[one]!r} and {value!r}, which are one value written in two ways; "
+                    f"column {name!r} holds {spelled[one]!r} and {value!r}, one value written in two ways; "
                     "as categories they are kept apart: write them alike to make them one"
                 ),
                 stacklevel=2,

@@ -11,7 +11,9 @@ from squeak.core.sources.files import Unchanged
 
 
 class NpyFile:
-    """An array in a file, of which slices of rows are read: no memory map, which ends the process when the file shrinks.
+    """An array in a file, of which slices of rows are read.
+
+    A memory map would end the process when the file becomes shorter; here that is an error.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ class NpyFile:
 
     def _read(self, file: Any, start: int, count: int) -> Any:
         out = np.empty(count, dtype=self.dtype)
-        room, got = memoryview(out.view(np.uint8)), 0
+        room, got = memoryview(out.view(np.uint8).data), 0
         file.seek(self._offset + start * self.dtype.itemsize)
         while got < len(room):
             read = file.readinto(room[got:])

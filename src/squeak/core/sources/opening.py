@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -160,11 +160,23 @@ class _Needs:
         needed, left = set(there if wanted is None else wanted), set(self.request.drop)
         return [name for name in there if (name in needed or name == self.target) and name not in left]
 
-    def as_text(self) -> set[str]:
-        """Return the columns that are categories by name."""
+    def kinds(self) -> dict[str, str]:
+        """Return what columns are, whatever they look like: "text" for categories, or as a preprocessing has it."""
         if self.preprocessing is None:
-            return {str(name) for name in self.request.as_text()}
-        return {column.name for column in self.preprocessing.columns if hasattr(column, "values")}
+            return {str(name): "text" for name in self.request.as_text()}
+        known = {column.name: getattr(column, "kind", column.code) for column in self.preprocessing.columns}
+        return known | dict.fromkeys(self.words(), "text")
+
+    def words(self) -> dict[str, Collection[str]]:
+        """Return the known values of categories."""
+        if self.preprocessing is not None:
+            return {
+                column.name: column.values for column in self.preprocessing.columns if hasattr(column, "values")
+            }
+        asked = self.request.categories if isinstance(self.request.categories, Mapping) else {}
+        return {
+            str(name): [str(one) for one in how] for name, how in asked.items() if isinstance(how, list | tuple)
+        }
 
 
 def _names(names: Any, option: str) -> tuple[Any, ...] | None:
@@ -235,7 +247,8 @@ def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *
     if kind == "csv":
         if tabs and all(".tsv" in path.name.lower() for path in paths):
             form = replace(form, delimiter="\t")
-        return CsvReader(paths, form, needs.columns, skip=skip, as_text=needs.as_text())
+        known, words = needs.kinds(), needs.words()
+        return CsvReader(paths, form, needs.columns, skip=skip, kinds=known, words=words, target=needs.target)
     if kind == "npy":
         if len(paths) > 1:
             raise ValueError("several npy files cannot be read as one: pass an iterator of arrays")

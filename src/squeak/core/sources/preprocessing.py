@@ -322,8 +322,8 @@ class Strange:
             if found >= OTHER_LEAST and found > OTHER_SHARE * self._rows:
                 where = f"{self._place}: " if self._place else ""
                 warnings.warn(
-                    f"{where}column {name!r}: {found:,} of {self._rows:,} rows have values that were not there when "
-                    f"the encoding was learned ({self._words[name]}); all of them count as {OTHER!r}",
+                    f"{where}column {name!r}: {found:,} of {self._rows:,} rows have values that were not there "
+                    f"when the encoding was learned ({self._words[name]}); all of them count as {OTHER!r}",
                     stacklevel=2,
                 )
 

@@ -296,8 +296,8 @@ class RowSource:
         if before != rows:
             where = self.reader.part_name(part) if self.n_parts > 1 or self.recipe is not None else "the source"
             raise ValueError(
-                f"{where} had {before:,} rows when it was first read and has {rows:,} now: every pass must give the "
-                "same rows, so open it again with squeak.rows when it has changed"
+                f"{where} had {before:,} rows when it was first read and has {rows:,} now: every pass must give "
+                "the same rows, so open it again with squeak.rows when it has changed"
             )
 
     def _encode(self, piece: Piece, strange: Strange | None = None) -> tuple[Rows, Any, IntArray | None]:

@@ -361,10 +361,11 @@ class CsvReader(Reader):
         return unreadable(error, label, "CSV file")
 
     def _bad_value(self, path: Path, row: int, name: str, word: str) -> ValueError:
+        kind, shown = kind_of(self._types[name]), _short(word)
         return ValueError(
-            f"row {row} of {self._labels[path]}: column {name!r} is {_short(word)}, not a "
-            f"{kind_of(self._types[name])}; if that stands for a missing value, pass na_values=[{_short(word)}]; if "
-            f"it is a mistake, on_bad_rows='skip'; if the column holds categories, categories={{{name!r}: 'onehot'}}"
+            f"row {row} of {self._labels[path]}: column {name!r} is {shown}, not a {kind}; if that stands for a "
+            f"missing value, pass na_values=[{shown}]; if it is a mistake, on_bad_rows='skip'; if the column holds "
+            f"categories, categories={{{name!r}: 'onehot'}}"
         )
 
     def _ragged(self, label: str, record: _Record) -> str:

@@ -92,7 +92,7 @@ def numbers(column: Any, name: str) -> Array:
     if pa.types.is_boolean(column.type) or pa.types.is_float16(column.type):
         column = pc.cast(column, pa.float32()) if pa.types.is_float16(column.type) else column.cast(pa.uint8())
     elif pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        column = column.cast(pa.string()).cast(pa.float64())  # Arrow's own cast is a rounding off
     values: Array = column.to_numpy(zero_copy_only=False)
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
@@ -321,6 +321,7 @@ def category_codes(column: Any, name: str, values: tuple[str, ...]) -> tuple[Arr
     """
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow.types import is_floating
 
     column = _plain(column)
     if kind_of(column.type) == "other":
@@ -332,14 +333,14 @@ def category_codes(column: Any, name: str, values: tuple[str, ...]) -> tuple[Arr
     strange = (codes == len(values)) & ~missing
     if strange.any():
         spelled = {canonical(value) or value: place for place, value in reversed(list(enumerate(values)))}
-        narrow = pa.types.is_floating(column.type) and column.type.bit_width < 64
+        own = {16: np.float16, 32: np.float32}.get(column.type.bit_width) if is_floating(column.type) else None
         coded = text.filter(pa.array(strange)).dictionary_encode()
         places = []
         for word in coded.dictionary.to_pylist():
-            place = spelled.get(canonical(word) or word)
-            if place is None and narrow:  # a float32 was once known by the digits of its float64
-                place = spelled.get(str(text_of(float(np.float32(word)))))
-            places.append(len(values) if place is None else place)
+            names: list[Any] = [canonical(word) or word]
+            if own is not None:  # some files, and an earlier version, have the digits of a wider float
+                names += [text_of(np.float32(own(word))), text_of(float(own(word)))]
+            places.append(next((spelled[name] for name in names if name in spelled), len(values)))
         codes = codes.copy()
         codes[strange] = np.array(places)[coded.indices.to_numpy(zero_copy_only=False)]
     return codes, missing

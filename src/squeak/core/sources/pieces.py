@@ -107,5 +107,7 @@ def _from_pandas(frame: Any) -> Any:
             columns.append(pa.array(column.to_numpy() if plain else column, from_pandas=True))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             reason = str(error).splitlines()[0]
-            raise TypeError(f"column {name!r} holds values of several or unknown types: {reason}") from None
+            raise TypeError(
+                f"column {name!r} holds values of several or unknown types; make them one, or drop it: {reason}"
+            ) from None
     return pa.table(columns, names=names)

@@ -260,6 +260,8 @@ def with_gaps(name):
     array = column(name)
     if name in ("int64", "uint64"):
         array = pa.array([0, 1, 2**53, 7] * 3, array.type)
+    if name == "string_view":  # Arrow takes no places of it
+        return pa.concat_arrays([pa.nulls(len(array), array.type), array])
     return array.take(pa.array([place // 2 if place % 2 == 0 else None for place in range(2 * len(array))]))
 
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from squeak.bandits.exact import DRIFT, ExactModel
 from squeak.core.kernels import block
 from squeak.core.rows import take
+from squeak.core.state import TINY, checked, numbers, wholes
 from squeak.core.types import Array, IntArray, Rows
 
 LIMIT = 32
@@ -300,15 +301,15 @@ class LazyModel:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
         self.base.restore(arrays)
         self._begin()
-        part = {name: np.array(arrays[f"lazy_{name}"]) for name in LAZY}
         arms, base = len(self.base.diag), self.base
+        found = checked(STATE, arrays, {}, "lazy_")
+        part = {name: array.copy() for name, array in found.items()}
         u, n, m = len(part["pulled"]), len(part["rows"]), len(part["contenders"])
-        shapes = {"counts": (u,), "sums": (u,), "rows": (n, u), "scalars": (4, n), "totals": (2,)}
-        shapes |= {"mean": (m,), "variance": (m,)}
-        if any(part[name].shape != shape or not np.isfinite(part[name]).all() for name, shape in shapes.items()):
-            raise ValueError("the pulls put off do not fit")
-        places = np.concatenate([part["pulled"], part["contenders"]])
-        if places.dtype != np.int64 or (len(places) and not (places.min() >= 0 and places.max() < arms)):
+        if (
+            np.any(part["pulled"] >= arms)
+            or np.any(part["contenders"] >= arms)
+            or len(np.unique(part["pulled"])) != u
+        ):
             raise ValueError("the arms pulled last do not fit")
         if not base.size <= u <= base.size + n <= base.size + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
             raise ValueError("the pulls put off do not fit")
@@ -325,4 +326,14 @@ class LazyModel:
             self._gather(part["contenders"])
 
 
-LAZY = ("pulled", "counts", "sums", "rows", "scalars", "totals", "contenders", "mean", "variance")
+STATE = {
+    "pulled": wholes("u"),
+    "counts": numbers("u", low=TINY),
+    "sums": numbers("u"),
+    "rows": numbers("n", "u"),
+    "scalars": numbers(4, "n"),
+    "totals": numbers(2),
+    "contenders": wholes("contenders"),
+    "mean": numbers("contenders"),
+    "variance": numbers("contenders", low=0.0),
+}

@@ -28,6 +28,7 @@ from squeak.bandits.columns import Columns
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import join, n_rows, take
+from squeak.core.state import checked, numbers, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 IN_SPAN = 1e-10
@@ -288,24 +289,17 @@ class SparseModel:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        given = {name.removeprefix("model_"): np.array(array) for name, array in arrays.items() if "model_" in name}
-        A, m, (core, steps) = n_rows(self.arms), len(given["basis"]), given["numbers"].tolist()
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
-            ("mean", "residual", "signal", "core_residual", "core_signal"), (A,)
-        )
-        shapes |= {"features": (m, A), "factor": (m, m), "solver": (m, m), "weights": (m,)}
-        shapes |= {"core_solver": (core, core), "columns": (len(given["slots"]), A)}
-        for name, shape in shapes.items():
-            if given[name].shape != shape or not np.isfinite(given[name]).all():
-                raise ValueError(f"the model's {name} does not fit")
+        arms = n_rows(self.arms)
+        found = checked(STATE, arrays, {}, "model_", arms=arms, m=len(arrays["model_basis"]))
+        given = {name: array.copy() for name, array in found.items()}
+        core, steps = given["numbers"].tolist()
         named = np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")])
-        if named.size and not 0 <= named.min() <= named.max() < A:
+        if np.any(named >= arms) or len(given["core_solver"]) != core or core > len(given["basis"]):
             raise ValueError("the model's arms do not fit")
-        self.members, self._basis, self._spare = (
-            given["members"],
-            given["basis"].tolist(),
-            set(given["spare"].tolist()),
-        )
+        if any(len(np.unique(given[name])) != len(given[name]) for name in ("members", "basis", "slots")):
+            raise ValueError("the model names an arm twice")
+        self.members, self._basis = given["members"], given["basis"].tolist()
+        self._spare = set(given["spare"].tolist())
         self._core, self._steps = core, steps
         self.columns.values = given["columns"]
         self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
@@ -313,6 +307,21 @@ class SparseModel:
         self.solver, self._core_solver, self.weights = given["solver"], given["core_solver"], given["weights"]
         self.mean, self.residual, self.signal = given["mean"], given["residual"], given["signal"]
         self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
+
+
+STATE = {
+    **{name: numbers("arms") for name in ("mean", "signal", "core_signal")},
+    **{name: numbers("arms", low=0.0) for name in ("residual", "core_residual")},
+    **{name: wholes(name) for name in ("members", "spare", "slots")},
+    "basis": wholes("m"),
+    "numbers": wholes(2),
+    "columns": numbers("slots", "arms"),
+    "features": numbers("m", "arms"),
+    "factor": numbers("m", "m"),
+    "solver": numbers("m", "m"),
+    "core_solver": numbers("core", "core"),
+    "weights": numbers("m"),
+}
 
 
 def _times_triangle(lower: Array, values: Array) -> Array:

@@ -194,7 +194,7 @@ def _check_array(name: str, part: Part, array: Any, sizes: dict[str, int]) -> No
 def _check_range(name: str, value: Any, low: float, high: float) -> None:
     least, most = (value.min(), value.max()) if np.size(value) > 1 else (value, value)
     if np.size(value) and not (low <= least and most <= high):  # what is not a number fails as well
-        raise ValueError(f"{name!r} lies outside of [{low:.4g}, {high:.4g}]")
+        raise ValueError(f"{name!r} holds NaN, or lies outside of [{low:.4g}, {high:.4g}]")
 
 
 def _short(value: Any) -> str:

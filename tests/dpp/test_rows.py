@@ -305,7 +305,7 @@ def test_the_command_skips_bad_rows_and_draws_many(files, tmp_path):
 
 
 def test_a_loaded_dpp_opens_no_other_file_until_the_caller_says_so(X, files, tmp_path, monkeypatch):
-    """The names in a file from a stranger may lead anywhere: to a folder of thousands of files, a pipe, a secret."""
+    """The names in a file from a stranger may lead anywhere: to a folder of many files, a pipe, a secret."""
     source = squeak.rows(files / "rows.parquet", scale="standard")
     found = DPP(0.2 * RBF(1.5), random_state=0).fit(source)
     found.save(tmp_path / "d.sqk")

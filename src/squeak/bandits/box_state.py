@@ -11,7 +11,7 @@ from squeak.bandits.box_model import BoxDictionary, BoxModel
 from squeak.bandits.exact import ExactModel
 from squeak.bandits.space import Categorical, Integer, Real, Space
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
-from squeak.core.state import TINY, checked, flag, number, numbers, parameters, seed, text, whole
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole
 from squeak.core.storage import NotStoredError
 from squeak.core.types import Array
 
@@ -92,7 +92,7 @@ STATE = {
     "asked": whole(),
     "fitted_at": whole(),
     "median": number(),
-    "spread": number(low=TINY),
+    "spread": number(low=LEAST),
     "form": text("exact", "dictionary", optional=True),
 }
 

@@ -20,7 +20,7 @@ import numpy as np
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, n_rows, take
-from squeak.core.state import TINY, checked, numbers, wholes
+from squeak.core.state import LEAST, checked, numbers, wholes
 from squeak.core.types import Array, IntArray, Rows
 
 DRIFT = 1e-3
@@ -246,7 +246,7 @@ STATE = {
     "pulled": wholes("u"),
     "mean": numbers("arms"),
     "variance": numbers("arms", low=0.0),
-    "counts": numbers("u", low=TINY),
+    "counts": numbers("u", low=LEAST),
     "sums": numbers("u"),
     "columns": numbers("u", "arms"),
     "inverse": numbers("u", "u"),

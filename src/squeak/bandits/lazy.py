@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from squeak.bandits.exact import DRIFT, ExactModel
 from squeak.core.kernels import block
 from squeak.core.rows import take
-from squeak.core.state import TINY, checked, numbers, wholes
+from squeak.core.state import LEAST, checked, numbers, wholes
 from squeak.core.types import Array, IntArray, Rows
 
 LIMIT = 32
@@ -328,7 +328,7 @@ class LazyModel:
 
 STATE = {
     "pulled": wholes("u"),
-    "counts": numbers("u", low=TINY),
+    "counts": numbers("u", low=LEAST),
     "sums": numbers("u"),
     "rows": numbers("n", "u"),
     "scalars": numbers(4, "n"),

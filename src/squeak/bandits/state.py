@@ -11,7 +11,7 @@ from squeak.core.dictionary import restored_kernel, stored_kernel
 from squeak.core.kernels import diagonal
 from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays
-from squeak.core.state import HUGE, TINY, checked, flags, number, numbers, parameters, seed, whole, wholes
+from squeak.core.state import HUGE, LEAST, checked, flags, number, numbers, parameters, seed, whole, wholes
 
 
 def parts_of_bandit(bandit: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -87,9 +87,9 @@ STATE = {
     "pending": wholes("pending"),
     "pulls": wholes("pulls"),
     "rewards": numbers("pulls"),
-    "noise": number(low=TINY),
-    "norm": number(low=TINY),
-    "delta": number(low=TINY, high=1.0),
+    "noise": number(low=LEAST),
+    "norm": number(low=LEAST),
+    "delta": number(low=LEAST, high=1.0),
     "prior_mean": number(),
     "verbose": whole(),
     "seed": seed(),

@@ -339,13 +339,13 @@ class Dictionary:
 
 STATE = {
     "copies": state.whole(low=1),
-    "oversampling": state.number(low=state.TINY, optional=True),
-    "ridge": state.number(low=state.TINY),
+    "oversampling": state.number(low=state.LEAST, optional=True),
+    "ridge": state.number(low=state.LEAST),
     "n_seen": state.whole(low=1),
     "eps": state.number(low=0.0, high=1.0),
     "calibrated": state.flag(),
     "indices": state.wholes("m"),
-    "probabilities": state.numbers("m", low=state.RAREST, high=1.0),
+    "probabilities": state.numbers("m", low=state.LEAST, high=1.0),
     "counts": state.wholes("m", low=1, high="copies"),
     "source_numbers": state.wholes("m"),
 }

@@ -24,11 +24,8 @@ LARGEST = 1e150
 HUGE = 1e300
 """No number that is only added up is larger."""
 
-TINY = 5e-324
-"""The lowest number above 0."""
-
-RAREST = 1e-100
-"""The lowest probability: its inverse is a weight."""
+LEAST = 1e-100
+"""No positive number of a state is lower: others are divided by it and by its square root."""
 
 MOST = 2**62
 """No whole number of a state is larger: sums must not overflow."""

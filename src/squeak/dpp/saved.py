@@ -10,9 +10,9 @@ import numpy as np
 from squeak import samplers
 from squeak.core.dictionary import Dictionary, restored_kernel, stored_kernel
 from squeak.core.nystrom import EigenFeatures
-from squeak.core.rows import check_same_kind, rows_from_arrays, rows_to_arrays, width_of
+from squeak.core.rows import check_same_kind, rows_from_arrays, rows_to_arrays, same_rows, take, width_of
 from squeak.core.sources import Preprocessing
-from squeak.core.state import TINY, checked, flag, number, numbers, parameters, text, whole
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, text, whole
 from squeak.core.storage import NotStoredError
 from squeak.dpp.preparing import Prepared
 from squeak.dpp.proposals import Proposer
@@ -89,6 +89,8 @@ def dpp_from(cls: type[DPP], arrays: dict[str, Any], content: dict[str, Any], ke
         check_same_kind(rows.X, dictionary.atoms)
         if rows.n != n or width_of(rows.X) != width_of(dictionary.atoms):
             raise ValueError("its rows are not those of its dictionary")
+        if len(dictionary.sources) == 1 and not same_rows(take(rows.X, dictionary.indices), dictionary.atoms):
+            raise ValueError("its atoms are not among its rows")
     else:
         known = content["preprocessing"]
         encoding = None if known is None else Preprocessing.from_parts(arrays, known, prefix=SOURCE)
@@ -115,10 +117,10 @@ STATE = {
     "bounds": numbers("rows", low=0.0),
     "n": whole(low=1),
     "residual": number(),
-    "prepared_scale": number(low=TINY),
+    "prepared_scale": number(low=LEAST),
     "exact": flag(),
-    "scale": number(low=TINY),
-    "expected_size": number(low=TINY, optional=True),
+    "scale": number(low=LEAST),
+    "expected_size": number(low=LEAST, optional=True),
     "weighted": flag(),
     "max_rejections": whole(low=1),
     "seed": text(),

@@ -115,7 +115,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         "gram": state.numbers("r", "r"),
         "moment": state.numbers("r", 2),
         "square": state.numbers(2),
-        "weight": state.number(low=state.TINY),
+        "weight": state.number(low=state.LEAST),
         "n": state.whole(low=1),
     }
 

@@ -14,7 +14,7 @@ from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.seeds import coins
-from squeak.core.state import TINY, checked, numbers, seed, whole, wholes
+from squeak.core.state import LEAST, checked, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.guarded import GuardedHead
 from squeak.online.newton import NewtonHead, StepRule
@@ -202,7 +202,7 @@ class NewtonLearner:
 
 
 STATE = {
-    "atom_weights": numbers("m", low=TINY),
+    "atom_weights": numbers("m", low=LEAST),
     "atom_factor": numbers("m", "m"),
     "members": wholes("j"),
     "factor": numbers("j", "j"),

@@ -26,7 +26,7 @@ from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor, check_ridge
 from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.core.sources import Cursor, RowSource, reopen, rows
-from squeak.core.state import RAREST, TINY, checked, flag, number, numbers, parameters, seed, text, whole, wholes
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole, wholes
 from squeak.samplers.base import Plan, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.squeak import Squeak
@@ -319,20 +319,20 @@ def state_from(
 
 
 PLAN = {
-    "ridge": number(low=TINY),
-    "oversampling": number(low=TINY),
+    "ridge": number(low=LEAST),
+    "oversampling": number(low=LEAST),
     "copies": whole(low=1),
     "eps": number(low=0.0, high=1.0),
     "max_atoms": whole(low=1, optional=True),
 }
 STATE = {
     "seed": seed(),
-    "ridge": number(low=TINY),
+    "ridge": number(low=LEAST),
     "n_seen": whole(low=1),
     "shrink_at": whole(low=1, optional=True),
     "indices": wholes("m"),
-    "probabilities": numbers("m", low=RAREST, high=1.0),
-    "weights": numbers("m", low=TINY),
+    "probabilities": numbers("m", low=LEAST, high=1.0),
+    "weights": numbers("m", low=LEAST),
     "factor": numbers("m", "m"),
 }
 RUN = {"fingerprint": text(), "finished": flag(), "skipped": whole()}

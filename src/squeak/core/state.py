@@ -159,6 +159,43 @@ def checked(
     return found
 
 
+def parts(
+    table: Table, values: Mapping[str, Any], prefix: str = "", **sizes: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts of an object for a file, arrays and plain values apart; what could not be read back raises.
+
+    Parameters
+    ----------
+    table : mapping of str to Part
+    values : mapping of str to array or value
+        By the names of the table; optional ones may be missing or None.
+    prefix : str
+        What the names of the arrays shall begin with.
+    **sizes : int
+        Lengths that are known already.
+
+    Returns
+    -------
+    arrays, content : dict, dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.state import numbers, parts, whole
+    >>> parts({"n": whole(), "scores": numbers("m")}, {"n": 5, "scores": np.zeros(2)}, prefix="head_")
+    ({'head_scores': array([0., 0.])}, {'n': 5})
+    """
+    arrays = {prefix + name: values.get(name) for name, part in table.items() if part.shape is not None}
+    arrays = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    content = {name: _plain(values.get(name)) for name, part in table.items() if part.shape is None}
+    checked(table, arrays, content, prefix, **sizes)
+    return arrays, content
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _value(name: str, part: Part, value: Any) -> Any:
     kinds = {"number": (int, float), "whole": (int,), "flag": (bool,), "text": (str,)}[part.kind]
     if type(value) not in kinds or (part.words and value not in part.words):

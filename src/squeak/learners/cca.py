@@ -253,16 +253,17 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
         inner, described = self.dictionary_y_.to_parts()
-        arrays = {
-            "dual_coef": self.dual_coef_,
-            "dual_coef_y": self.dual_coef_y_,
-            "shift": self._shift,
-            "shift_y": self._shift_y,
-            "values": self.values_,
-            "correlations": self.correlations_,
-            **{SECOND + name: array for name, array in inner.items()},
-        }
-        return learner_to_parts(self, arrays, {"second": described})
+        arrays, content = learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            dual_coef_y=self.dual_coef_y_,
+            shift=self._shift,
+            shift_y=self._shift_y,
+            values=self.values_,
+            correlations=self.correlations_,
+        )
+        second = {SECOND + name: array for name, array in inner.items()}
+        return {**arrays, **second}, {**content, "second": described}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelCCA:

@@ -248,10 +248,15 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
+        arrays, content = learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            intercept=self.intercept_,
+            alpha=self.alpha_,
+            solver=self.solver_,
+        )
         classes = [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
-        content = {"classes": classes, "classes_dtype": str(self.classes_.dtype), "alpha": self.alpha_}
-        return learner_to_parts(self, arrays, {**content, "solver": self.solver_})
+        return arrays, {"classes": classes, "classes_dtype": str(self.classes_.dtype), **content}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelClassifier:

@@ -150,7 +150,7 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        return learner_to_parts(self, {"dual_coef": self.dual_coef_}, {"n_iter": self.n_iter_})
+        return learner_to_parts(self, dual_coef=self.dual_coef_, n_iter=self.n_iter_)
 
     @classmethod
     def from_parts(

@@ -163,7 +163,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted map's arrays and the rest as JSON data."""
-        return learner_to_parts(self, {"mixing": self._features_of.mixing}, {})
+        return learner_to_parts(self, mixing=self._features_of.mixing)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Nystroem:

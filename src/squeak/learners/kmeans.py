@@ -344,12 +344,14 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
-        arrays = {
-            "mixing": self._features_map.mixing,
-            "points": self._centres.points,
-            "weights": self.cluster_weights_,
-        }
-        return learner_to_parts(self, arrays, {"inertia": self.inertia_, "n_iter": self.n_iter_})
+        return learner_to_parts(
+            self,
+            mixing=self._features_map.mixing,
+            points=self._centres.points,
+            weights=self.cluster_weights_,
+            inertia=self.inertia_,
+            n_iter=self.n_iter_,
+        )
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelKMeans:

@@ -254,13 +254,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
         equations = self._stream.equations
         assert equations is not None
-        arrays = {
-            "mixing": self._feature_map.mixing,
-            "gram": equations.gram,
-            "moment": equations.moment,
-            "square": equations.square,
-        }
-        return learner_to_parts(self, arrays, {"weight": equations.weight, "n": equations.n})
+        names = ("gram", "moment", "square", "weight", "n")
+        sums = {name: getattr(equations, name) for name in names}
+        return learner_to_parts(self, mixing=self._feature_map.mixing, **sums)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelPCA:

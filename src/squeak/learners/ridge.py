@@ -267,11 +267,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
-        if hasattr(self, "_gram"):
-            arrays["gram"], arrays["mixing"] = self._gram, self._feature_map.mixing
-        content = {"alpha": self.alpha_, "regularised": bool(self.regularised), "solver": self.solver_}
-        return learner_to_parts(self, arrays, content)
+        measured = {"gram": self._gram, "mixing": self._feature_map.mixing} if hasattr(self, "_gram") else {}
+        return learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            intercept=self.intercept_,
+            alpha=self.alpha_,
+            regularised=bool(self.regularised),
+            solver=self.solver_,
+            **measured,
+        )
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelRidge:

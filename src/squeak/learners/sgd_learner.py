@@ -152,14 +152,17 @@ class SgdLearner(FourierLearner):
 
     def _sgd_parts(self, content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         descent = self._descent
-        content = {
-            **content,
+        values = {
+            "coef": self._coef,
+            "last": descent.coef,
+            "intercept": descent.intercept,
             "batch": descent.batch,
             "step_length": descent.step,
             "steps": descent.t,
             "passes": self.n_passes_,
         }
-        return self._parts({"coef": self._coef, "last": descent.coef, "intercept": descent.intercept}, content)
+        arrays, facts = state.parts(DESCENT, values, features=self.features_.rank)
+        return self._parts(arrays, {**content, **facts})
 
     def _restore(self, arrays: dict[str, Any], content: dict[str, Any], outputs: int | None = None) -> None:
         self._check_sgd()

@@ -11,7 +11,7 @@ from squeak.bandits.box_model import BoxDictionary, BoxModel
 from squeak.bandits.exact import ExactModel
 from squeak.bandits.space import Categorical, Integer, Real, Space
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
-from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole
 from squeak.core.storage import NotStoredError
 from squeak.core.types import Array
 
@@ -32,29 +32,30 @@ def settings_of_box(box: Any) -> dict[str, Any]:
 def parts_of_box(box: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a box's arrays and the rest as JSON data."""
     n, model, width = box.n_told_, box._model, box.space.width
-    arrays = {
+    points = [_to_numbers(box.space, point) for point in box._points]
+    values = {
         "rows": box._rows[:n],
         "values": box._values[:n],
-        "points": np.array([_to_numbers(box.space, point) for point in box._points]).reshape(
-            n, len(box.space.sides)
-        ),
+        "points": np.array(points).reshape(n, len(box.space.sides)),
         "pending": np.array(box._pending).reshape(-1, width),
         "recent": np.array(model._recent).reshape(-1, width),
+        "seed": box._seed,
+        "asked": box._asked,
+        "fitted_at": box._fitted_at,
+        "median": box._median,
+        "spread": box._spread,
+        "form": "exact" if model.exact is not None else "dictionary" if model.dictionary is not None else None,
     }
+    arrays, content = parts(STATE, values)
     if model.exact is not None:
         arrays |= {MODEL + "arms": model.exact.arms, **model.exact.to_arrays()}
     if model.dictionary is not None:
         arrays |= {MODEL + name: array for name, array in model.dictionary.to_arrays().items()}
     return arrays, {
         **settings_of_box(box),
-        "seed": box._seed,
-        "asked": box._asked,
-        "fitted_at": box._fitted_at,
-        "median": box._median,
-        "spread": box._spread,
+        **content,
         "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
         "numbers": [model.noise, model.centre, model.scale, model._sum],
-        "form": "exact" if model.exact is not None else "dictionary" if model.dictionary is not None else None,
     }
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, n_rows, take
-from squeak.core.state import LEAST, checked, numbers, wholes
+from squeak.core.state import LEAST, checked, numbers, parts, wholes
 from squeak.core.types import Array, IntArray, Rows
 
 DRIFT = 1e-3
@@ -216,16 +216,9 @@ class ExactModel:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
-        return {
-            "model_mean": self.mean,
-            "model_variance": self.variance,
-            "model_pulled": self.pulled,
-            "model_counts": self.counts,
-            "model_sums": self.sums,
-            "model_columns": self.columns,
-            "model_inverse": self.inverse,
-            "model_logdet": np.array([self.logdet]),
-        }
+        names = ("mean", "variance", "pulled", "counts", "sums", "columns", "inverse")
+        values = {name: getattr(self, name) for name in names}
+        return parts(STATE, {**values, "logdet": np.array([self.logdet])}, "model_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""

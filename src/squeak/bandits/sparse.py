@@ -28,7 +28,7 @@ from squeak.bandits.columns import Columns
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import join, n_rows, take
-from squeak.core.state import checked, numbers, wholes
+from squeak.core.state import checked, numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 IN_SPAN = 1e-10
@@ -268,24 +268,25 @@ class SparseModel:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
-        return {
-            "model_members": self.members,
-            "model_basis": np.array(self._basis, dtype=np.int64),
-            "model_spare": np.array(sorted(self._spare), dtype=np.int64),
-            "model_numbers": np.array([self._core, self._steps], dtype=np.int64),
-            "model_slots": np.fromiter(self.columns.slots, dtype=np.int64),
-            "model_columns": self.columns.values[: len(self.columns.slots)],
-            "model_features": self.features,
-            "model_factor": self._factor.inverse,
-            "model_solver": self.solver,
-            "model_core_solver": self._core_solver,
-            "model_weights": self.weights,
-            "model_mean": self.mean,
-            "model_residual": self.residual,
-            "model_signal": self.signal,
-            "model_core_residual": self._core_residual,
-            "model_core_signal": self._core_signal,
+        values = {
+            "members": self.members,
+            "basis": np.array(self._basis, dtype=np.int64),
+            "spare": np.array(sorted(self._spare), dtype=np.int64),
+            "numbers": np.array([self._core, self._steps], dtype=np.int64),
+            "slots": np.fromiter(self.columns.slots, dtype=np.int64),
+            "columns": self.columns.values[: len(self.columns.slots)],
+            "features": self.features,
+            "factor": self._factor.inverse,
+            "solver": self.solver,
+            "core_solver": self._core_solver,
+            "weights": self.weights,
+            "mean": self.mean,
+            "residual": self.residual,
+            "signal": self.signal,
+            "core_residual": self._core_residual,
+            "core_signal": self._core_signal,
         }
+        return parts(STATE, values, "model_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""

@@ -11,39 +11,25 @@ from squeak.core.dictionary import restored_kernel, stored_kernel
 from squeak.core.kernels import diagonal
 from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays
-from squeak.core.state import HUGE, LEAST, checked, flags, number, numbers, parameters, seed, whole, wholes
+from squeak.core.state import HUGE, LEAST, checked, flags, number, numbers, parameters, parts, seed, whole, wholes
 
 
 def parts_of_bandit(bandit: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a bandit's arrays and the rest as JSON data."""
     model, facts = bandit._model_parts()
-    arrays = {
-        **rows_to_arrays(bandit.arms_),
-        "counts": bandit.counts_,
-        "sums": bandit.sums_,
-        "active": bandit.active_,
-        "pending": bandit.pending_,
-        "pulls": bandit.pulls_,
-        "rewards": bandit.rewards_,
-        **model,
-    }
-    content = {
+    names = ("counts", "sums", "active", "pending", "pulls", "rewards", "noise", "prior_mean")
+    values = {name: getattr(bandit, f"{name}_") for name in names}
+    values |= {name: getattr(bandit, f"_{name}") for name in ("seed", "draws", "square_sum", "log_sum")}
+    values |= {"norm": bandit.norm, "delta": bandit.delta, "verbose": int(bandit.verbose)}
+    arrays, content = parts(STATE, values)
+    return {**rows_to_arrays(bandit.arms_), **arrays, **model}, {
         **stored_kernel(bandit.kernel_),
-        "noise": bandit.noise_,
-        "norm": bandit.norm,
-        "delta": bandit.delta,
+        **content,
         "beta": width_to_data(bandit.beta),
-        "prior_mean": bandit.prior_mean_,
         "refit": list(bandit.refit),
-        "verbose": int(bandit.verbose),
         "options": bandit._options(),
-        "seed": bandit._seed,
-        "draws": bandit._draws,
-        "square_sum": bandit._square_sum,
-        "log_sum": bandit._log_sum,
         "model": facts,
     }
-    return arrays, content
 
 
 def bandit_from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
@@ -82,7 +68,7 @@ def bandit_from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any],
 
 STATE = {
     "counts": wholes("arms"),
-    "sums": numbers("arms"),
+    "sums": numbers("arms", low=-HUGE, high=HUGE),
     "active": flags("arms"),
     "pending": wholes("pending"),
     "pulls": wholes("pulls"),

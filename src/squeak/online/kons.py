@@ -16,7 +16,7 @@ from squeak.core.kernels import block, diagonal
 from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.screening import entry_score
 from squeak.core.seeds import RandomState, coins
-from squeak.core.state import checked, number, numbers, seed, whole, wholes
+from squeak.core.state import checked, number, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.base import OnlineEstimator, check_positive
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
@@ -167,14 +167,21 @@ class KonsLearner:
         """Return the arrays and the rest as JSON data."""
         arrays, contents = rows_to_arrays(self.rows), []
         for i, head in enumerate(self.heads):
-            arrays[f"head{i}_c"] = np.array(head.c)
-            arrays[f"head{i}_rows"] = np.array(head.rows, dtype=np.int64)
-            arrays[f"head{i}_D"], arrays[f"head{i}_q"] = np.array(head.D), head.q
-            arrays[f"head{i}_factor"] = head.factor.inverse
-            if head.sketch is not None:
-                arrays[f"head{i}_sketch"] = head.sketch.factor.inverse
-            contents.append({"bound": head.rule.bound, "round": head.rule.round, "gain": head.gain})
-        return arrays, {"n_seen": self.n_seen, "seed": self.seed, "heads": contents}
+            values = {
+                "c": np.array(head.c),
+                "rows": np.array(head.rows, dtype=np.int64),
+                "D": np.array(head.D),
+                "q": head.q,
+                "factor": head.factor.inverse,
+                "sketch": None if head.sketch is None else head.sketch.factor.inverse,
+                "bound": head.rule.bound,
+                "round": head.rule.round,
+                "gain": head.gain,
+            }
+            some, content = parts(HEAD, values, f"head{i}_")
+            arrays.update(some)
+            contents.append(content)
+        return arrays, {**parts(STATE, vars(self))[1], "heads": contents}
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""

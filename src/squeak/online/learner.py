@@ -14,7 +14,7 @@ from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.seeds import coins
-from squeak.core.state import LEAST, checked, numbers, seed, whole, wholes
+from squeak.core.state import LEAST, checked, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.guarded import GuardedHead
 from squeak.online.newton import NewtonHead, StepRule
@@ -163,19 +163,21 @@ class NewtonLearner:
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data."""
         space, scorer = self.space, self.space.scorer
-        arrays = {
+        values = {
             "atom_weights": scorer.weights,
             "atom_factor": scorer.factor.inverse,
             "factor": space.factor.inverse,
             "members": space.members,
-            **rows_to_arrays(scorer.atoms),
+            **{name: getattr(self, name) for name in ("n_seen", "growths", "seed")},
         }
+        arrays, facts = parts(STATE, values)
+        arrays.update(rows_to_arrays(scorer.atoms))
         contents = []
         for i, head in enumerate(self.heads):
             some, content = head.to_parts(f"head{i}_")
             arrays.update(some)
             contents.append(content)
-        return arrays, {"n_seen": self.n_seen, "growths": self.growths, "seed": self.seed, "heads": contents}
+        return arrays, {**facts, "heads": contents}
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""

@@ -26,7 +26,7 @@ from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor, check_ridge
 from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.core.sources import Cursor, RowSource, reopen, rows
-from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole, wholes
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole, wholes
 from squeak.samplers.base import Plan, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.squeak import Squeak
@@ -258,35 +258,18 @@ def parts_of(
     """Return a stream's arrays and the rest as JSON data, for a file."""
     plan, scorer = state.plan, state.scorer
     encoding, described = preprocessing_parts(state.preprocessing)
-    arrays = {
-        **encoding,
-        "indices": state.indices,
-        "probabilities": state.probabilities,
-        "counts": state.counts,
-        "weights": scorer.weights,
-        "factor": scorer.factor.inverse,
-        **rows_to_arrays(scorer.atoms),
-        **rows_to_arrays(state.head, "head_"),
-    }
-    content = {
+    own = {"weights": scorer.weights, "factor": scorer.factor.inverse, "ridge": scorer.ridge}
+    arrays, content = parts(STATE, {**vars(state), **own})
+    arrays |= {**encoding, **rows_to_arrays(scorer.atoms), **rows_to_arrays(state.head, "head_")}
+    return arrays, {
         "sampler": type(sampler).__name__,
         "params": _params_to_data(sampler),
         **stored_kernel(plan.kernel),
-        "plan": {
-            "ridge": plan.ridge,
-            "oversampling": plan.oversampling,
-            "copies": plan.copies,
-            "eps": plan.eps,
-            "max_atoms": plan.max_atoms,
-        },
-        "seed": state.seed,
-        "ridge": scorer.ridge,
-        "n_seen": state.n_seen,
-        "shrink_at": state.shrink_at,
+        "plan": parts(PLAN, vars(plan))[1],
+        **content,
         "preprocessing": described,
         "history": history,
     }
-    return arrays, content
 
 
 def state_from(
@@ -297,7 +280,9 @@ def state_from(
     atoms, head = rows_from_arrays(arrays), rows_from_arrays(arrays, "head_")
     m = n_rows(atoms)
     plan = checked(PLAN, {}, content["plan"])
-    found = checked({**STATE, "counts": wholes("m", low=1, high=plan["copies"])}, arrays, content, m=m)
+    found = checked(STATE, arrays, content, m=m)
+    if np.any(found["counts"] > plan["copies"]):
+        raise ValueError("its 'counts' exceed its copies")
     if n_rows(head) != 1 or width_of(head) != width_of(atoms) or np.any(found["indices"] >= found["n_seen"]):
         raise ValueError("its arrays do not fit each other")
     if len(np.unique(found["indices"])) != m:
@@ -332,6 +317,7 @@ STATE = {
     "shrink_at": whole(low=1, optional=True),
     "indices": wholes("m"),
     "probabilities": numbers("m", low=LEAST, high=1.0),
+    "counts": wholes("m", low=1),
     "weights": numbers("m", low=LEAST),
     "factor": numbers("m", "m"),
 }

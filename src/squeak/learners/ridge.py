@@ -251,7 +251,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
             raise ValueError("return_std needs the factor of the fit, which this model does not hold")
         A = self._gram.copy()
         A[np.diag_indices_from(A)] += self.alpha_
-        factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
+        try:
+            factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
+        except np.linalg.LinAlgError:
+            raise ValueError("return_std needs a factor of the fit, and its matrix has none: raise alpha") from None
         inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
         out = np.empty(n_rows(X))
 

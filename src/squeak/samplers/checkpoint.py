@@ -282,7 +282,7 @@ def state_from(
     plan = checked(PLAN, {}, content["plan"])
     found = checked(STATE, arrays, content, m=m)
     if np.any(found["counts"] > plan["copies"]):
-        raise ValueError("its 'counts' exceed its copies")
+        raise ValueError("'counts' exceed the copies")
     if n_rows(head) != 1 or width_of(head) != width_of(atoms) or np.any(found["indices"] >= found["n_seen"]):
         raise ValueError("its arrays do not fit each other")
     if len(np.unique(found["indices"])) != m:

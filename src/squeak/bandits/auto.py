@@ -10,6 +10,7 @@ from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.checks import check_count, check_positive
 from squeak.bandits.gp_ucb import REBUILD, Pending
 from squeak.bandits.lazy import LazyModel
+from squeak.core.state import checked, flag, whole
 from squeak.core.storage import register
 from squeak.core.types import Array, IntArray, Rows
 
@@ -141,10 +142,11 @@ class AutoUCB(BatchBKB):
         return self._exact.to_arrays(), {"exact": True, "n_batches": self.n_batches_}
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        if content["exact"]:
+        found = checked({"exact": flag(), "n_batches": whole()}, arrays, content)
+        if found["exact"]:
             assert self._exact is not None
             self._exact.restore(arrays)
-            self.n_batches_ = int(content["n_batches"])
+            self.n_batches_ = found["n_batches"]
         else:
             self._exact = None
             super()._restore_model(arrays, content)

@@ -10,6 +10,7 @@ from squeak.bandits.bkb import SparseBandit
 from squeak.bandits.checks import check_count
 from squeak.bandits.sparse import SparseModel
 from squeak.core.rows import n_rows
+from squeak.core.state import checked, flag, parts, whole, wholes
 from squeak.core.storage import register
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
@@ -239,12 +240,15 @@ class BatchBKB(SparseBandit):
         }
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {**self._model.to_arrays(), "untold": self._untold}, {
-            "stale": self._stale,
-            "n_batches": self.n_batches_,
-        }
+        values = {"untold": self._untold, "stale": self._stale, "n_batches": self.n_batches_}
+        arrays, content = parts(STATE, values)
+        return {**self._model.to_arrays(), **arrays}, content
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         super()._restore_model(arrays, content)
-        self._untold = np.array(arrays["untold"])
-        self._stale, self.n_batches_ = bool(content["stale"]), int(content["n_batches"])
+        found = checked(STATE, arrays, content, arms=self.n_arms)
+        self._untold = found["untold"].copy()
+        self._stale, self.n_batches_ = found["stale"], found["n_batches"]
+
+
+STATE = {"untold": wholes("arms"), "stale": flag(), "n_batches": whole()}

@@ -15,6 +15,7 @@ from squeak.bandits.exact import ExactModel
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import take
+from squeak.core.state import checked, numbers
 from squeak.core.types import Array, IntArray
 
 IN_SPAN = 1e-10
@@ -55,17 +56,13 @@ class BoxDictionary:
         }
 
     @classmethod
-    def from_arrays(cls, kernel: Any, ridge: float, arrays: dict[str, Any]) -> BoxDictionary:
+    def from_arrays(cls, kernel: Any, ridge: float, arrays: dict[str, Any], width: int) -> BoxDictionary:
         """Return the posterior that :meth:`to_arrays` gave; anything that does not fit raises."""
         made = cls.__new__(cls)
         made.kernel, made.ridge = kernel, ridge
-        made.atoms, made.solver, made.weights = (np.array(arrays[name]) for name in ("atoms", "solver", "weights"))
-        m = len(made.atoms)
-        if made.solver.shape != (m, m) or arrays["factor"].shape != (m, m) or made.weights.shape != (m,):
-            raise ValueError("the model's arrays do not fit")
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise ValueError("the model's arrays are not finite")
-        made._factor = GrowingCholesky(np.array(arrays["factor"]))
+        found = checked(STATE, arrays, {}, width=width)
+        made.atoms, made.solver, made.weights = (found[name].copy() for name in ("atoms", "solver", "weights"))
+        made._factor = GrowingCholesky(found["factor"].copy())
         return made
 
     def _features(self, X: Array) -> Array:
@@ -87,6 +84,14 @@ class BoxDictionary:
         residual = np.maximum(diagonal(self.kernel, X) - np.einsum("ij,ij->i", z, z), 0.0)
         signal = np.maximum(np.einsum("ij,ij->i", z @ self.solver, z), 0.0)
         return z @ self.weights, residual + self.ridge * signal
+
+
+STATE = {
+    "atoms": numbers("m", "width"),
+    "factor": numbers("m", "m"),
+    "solver": numbers("m", "m"),
+    "weights": numbers("m"),
+}
 
 
 class BoxModel:

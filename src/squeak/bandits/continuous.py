@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -106,7 +107,9 @@ class BoxUCB:
             check_positive(oversampling, "oversampling"),
             float(batch_factor),
         )
-        self._reseed(draw_seed(random_state))
+        if self.space.width > qmc.Sobol.MAXDIM:
+            raise ValueError(f"the box has {self.space.width:,} columns; {qmc.Sobol.MAXDIM:,} are the most")
+        self._seed = draw_seed(random_state)
         self._rows: Array = np.empty((64, self.space.width))
         self._values: Array = np.empty(64)
         self._points: list[Any] = []
@@ -116,10 +119,11 @@ class BoxUCB:
         self._fitted_at = 0
         self._median, self._spread, self._incumbent = 0.0, 1.0, 0.0
 
-    def _reseed(self, seed: int) -> None:
-        self._seed = seed
-        scramble = generator_at(seed, PROBE)
-        self._sobol = qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL)
+    @cached_property
+    def _sobol(self) -> Array:
+        """Points spread over the cube; made when they are first needed, for they take 8 kB for each column."""
+        scramble = generator_at(self._seed, PROBE)
+        return np.asarray(qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL))
 
     def ask(self) -> Any:
         """Return the next point: an array where every side is real, else a list of values."""

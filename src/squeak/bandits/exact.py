@@ -20,6 +20,7 @@ import numpy as np
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, n_rows, take
+from squeak.core.state import LEAST, checked, numbers, parts, wholes
 from squeak.core.types import Array, IntArray, Rows
 
 DRIFT = 1e-3
@@ -215,35 +216,35 @@ class ExactModel:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
-        return {
-            "model_mean": self.mean,
-            "model_variance": self.variance,
-            "model_pulled": self.pulled,
-            "model_counts": self.counts,
-            "model_sums": self.sums,
-            "model_columns": self.columns,
-            "model_inverse": self.inverse,
-            "model_logdet": np.array([self.logdet]),
-        }
+        names = ("mean", "variance", "pulled", "counts", "sums", "columns", "inverse")
+        values = {name: getattr(self, name) for name in names}
+        return parts(STATE, {**values, "logdet": np.array([self.logdet])}, "model_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        A, pulled = n_rows(self.arms), np.array(arrays["model_pulled"])
-        u = len(pulled)
-        shapes = {"mean": (A,), "variance": (A,), "counts": (u,), "sums": (u,), "columns": (u, A)}
-        shapes |= {"inverse": (u, u), "logdet": (1,)}
-        for name, shape in shapes.items():
-            if arrays[f"model_{name}"].shape != shape or not np.isfinite(arrays[f"model_{name}"]).all():
-                raise ValueError(f"the model's {name} does not fit")
-        if u and (pulled.min() < 0 or pulled.max() >= A or len(np.unique(pulled)) != u):
+        found = checked(STATE, arrays, {}, "model_", arms=n_rows(self.arms))
+        pulled = found["pulled"].copy()
+        if np.any(pulled >= n_rows(self.arms)) or len(np.unique(pulled)) != len(pulled):
             raise ValueError("the model's arms do not fit")
-        self.mean, self.variance = np.array(arrays["model_mean"]), np.array(arrays["model_variance"])
         self.pulled = pulled
-        self.counts, self.sums = np.array(arrays["model_counts"]), np.array(arrays["model_sums"])
-        self._columns, self._inverse = np.array(arrays["model_columns"]), np.array(arrays["model_inverse"])
+        self.mean, self.variance = found["mean"].copy(), found["variance"].copy()
+        self.counts, self.sums = found["counts"].copy(), found["sums"].copy()
+        self._columns, self._inverse = found["columns"].copy(), found["inverse"].copy()
         self._scratch = np.empty_like(self._inverse)
-        self._slots[pulled] = np.arange(u)
-        self.logdet = float(arrays["model_logdet"][0])
+        self._slots[pulled] = np.arange(len(pulled))
+        self.logdet = float(found["logdet"][0])
+
+
+STATE = {
+    "pulled": wholes("u"),
+    "mean": numbers("arms"),
+    "variance": numbers("arms", low=0.0),
+    "counts": numbers("u", low=LEAST),
+    "sums": numbers("u"),
+    "columns": numbers("u", "arms"),
+    "inverse": numbers("u", "u"),
+    "logdet": numbers(1),
+}
 
 
 def _left(diag: Array, first: Array, second: Array) -> Array:

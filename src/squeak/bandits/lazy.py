@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from squeak.bandits.exact import DRIFT, ExactModel
 from squeak.core.kernels import block
 from squeak.core.rows import take
+from squeak.core.state import LEAST, checked, numbers, parts, wholes
 from squeak.core.types import Array, IntArray, Rows
 
 LIMIT = 32
@@ -284,31 +285,32 @@ class LazyModel:
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
         n, chosen = self._n, self._contenders
-        return self.base.to_arrays() | {
-            "lazy_pulled": self.pulled,
-            "lazy_counts": self.counts,
-            "lazy_sums": self.sums,
-            "lazy_rows": self._W[:n, : self.size],
-            "lazy_scalars": self._scalars[:, :n],
-            "lazy_totals": np.array([self.logdet, self._rho]),
-            "lazy_contenders": np.zeros(0, dtype=np.int64) if chosen is None else chosen,
-            "lazy_mean": self._mean,
-            "lazy_variance": self._variance,
+        values = {
+            "pulled": self.pulled,
+            "counts": self.counts,
+            "sums": self.sums,
+            "rows": self._W[:n, : self.size],
+            "scalars": self._scalars[:, :n],
+            "totals": np.array([self.logdet, self._rho]),
+            "contenders": np.zeros(0, dtype=np.int64) if chosen is None else chosen,
+            "mean": self._mean,
+            "variance": self._variance,
         }
+        return self.base.to_arrays() | parts(STATE, values, "lazy_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
         self.base.restore(arrays)
         self._begin()
-        part = {name: np.array(arrays[f"lazy_{name}"]) for name in LAZY}
         arms, base = len(self.base.diag), self.base
+        found = checked(STATE, arrays, {}, "lazy_")
+        part = {name: array.copy() for name, array in found.items()}
         u, n, m = len(part["pulled"]), len(part["rows"]), len(part["contenders"])
-        shapes = {"counts": (u,), "sums": (u,), "rows": (n, u), "scalars": (4, n), "totals": (2,)}
-        shapes |= {"mean": (m,), "variance": (m,)}
-        if any(part[name].shape != shape or not np.isfinite(part[name]).all() for name, shape in shapes.items()):
-            raise ValueError("the pulls put off do not fit")
-        places = np.concatenate([part["pulled"], part["contenders"]])
-        if places.dtype != np.int64 or (len(places) and not (places.min() >= 0 and places.max() < arms)):
+        if (
+            np.any(part["pulled"] >= arms)
+            or np.any(part["contenders"] >= arms)
+            or len(np.unique(part["pulled"])) != u
+        ):
             raise ValueError("the arms pulled last do not fit")
         if not base.size <= u <= base.size + n <= base.size + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
             raise ValueError("the pulls put off do not fit")
@@ -325,4 +327,14 @@ class LazyModel:
             self._gather(part["contenders"])
 
 
-LAZY = ("pulled", "counts", "sums", "rows", "scalars", "totals", "contenders", "mean", "variance")
+STATE = {
+    "pulled": wholes("u"),
+    "counts": numbers("u", low=LEAST),
+    "sums": numbers("u"),
+    "rows": numbers("n", "u"),
+    "scalars": numbers(4, "n"),
+    "totals": numbers(2),
+    "contenders": wholes("contenders"),
+    "mean": numbers("contenders"),
+    "variance": numbers("contenders", low=0.0),
+}

@@ -28,6 +28,7 @@ from squeak.bandits.columns import Columns
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import join, n_rows, take
+from squeak.core.state import checked, numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 IN_SPAN = 1e-10
@@ -267,45 +268,39 @@ class SparseModel:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
-        return {
-            "model_members": self.members,
-            "model_basis": np.array(self._basis, dtype=np.int64),
-            "model_spare": np.array(sorted(self._spare), dtype=np.int64),
-            "model_numbers": np.array([self._core, self._steps], dtype=np.int64),
-            "model_slots": np.fromiter(self.columns.slots, dtype=np.int64),
-            "model_columns": self.columns.values[: len(self.columns.slots)],
-            "model_features": self.features,
-            "model_factor": self._factor.inverse,
-            "model_solver": self.solver,
-            "model_core_solver": self._core_solver,
-            "model_weights": self.weights,
-            "model_mean": self.mean,
-            "model_residual": self.residual,
-            "model_signal": self.signal,
-            "model_core_residual": self._core_residual,
-            "model_core_signal": self._core_signal,
+        values = {
+            "members": self.members,
+            "basis": np.array(self._basis, dtype=np.int64),
+            "spare": np.array(sorted(self._spare), dtype=np.int64),
+            "numbers": np.array([self._core, self._steps], dtype=np.int64),
+            "slots": np.fromiter(self.columns.slots, dtype=np.int64),
+            "columns": self.columns.values[: len(self.columns.slots)],
+            "features": self.features,
+            "factor": self._factor.inverse,
+            "solver": self.solver,
+            "core_solver": self._core_solver,
+            "weights": self.weights,
+            "mean": self.mean,
+            "residual": self.residual,
+            "signal": self.signal,
+            "core_residual": self._core_residual,
+            "core_signal": self._core_signal,
         }
+        return parts(STATE, values, "model_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        given = {name.removeprefix("model_"): np.array(array) for name, array in arrays.items() if "model_" in name}
-        A, m, (core, steps) = n_rows(self.arms), len(given["basis"]), given["numbers"].tolist()
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
-            ("mean", "residual", "signal", "core_residual", "core_signal"), (A,)
-        )
-        shapes |= {"features": (m, A), "factor": (m, m), "solver": (m, m), "weights": (m,)}
-        shapes |= {"core_solver": (core, core), "columns": (len(given["slots"]), A)}
-        for name, shape in shapes.items():
-            if given[name].shape != shape or not np.isfinite(given[name]).all():
-                raise ValueError(f"the model's {name} does not fit")
+        arms = n_rows(self.arms)
+        found = checked(STATE, arrays, {}, "model_", arms=arms, m=len(arrays["model_basis"]))
+        given = {name: array.copy() for name, array in found.items()}
+        core, steps = given["numbers"].tolist()
         named = np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")])
-        if named.size and not 0 <= named.min() <= named.max() < A:
+        if np.any(named >= arms) or len(given["core_solver"]) != core or core > len(given["basis"]):
             raise ValueError("the model's arms do not fit")
-        self.members, self._basis, self._spare = (
-            given["members"],
-            given["basis"].tolist(),
-            set(given["spare"].tolist()),
-        )
+        if any(len(np.unique(given[name])) != len(given[name]) for name in ("members", "basis", "slots")):
+            raise ValueError("the model names an arm twice")
+        self.members, self._basis = given["members"], given["basis"].tolist()
+        self._spare = set(given["spare"].tolist())
         self._core, self._steps = core, steps
         self.columns.values = given["columns"]
         self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
@@ -313,6 +308,21 @@ class SparseModel:
         self.solver, self._core_solver, self.weights = given["solver"], given["core_solver"], given["weights"]
         self.mean, self.residual, self.signal = given["mean"], given["residual"], given["signal"]
         self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
+
+
+STATE = {
+    **{name: numbers("arms") for name in ("mean", "signal", "core_signal")},
+    **{name: numbers("arms", low=0.0) for name in ("residual", "core_residual")},
+    **{name: wholes(name) for name in ("members", "spare", "slots")},
+    "basis": wholes("m"),
+    "numbers": wholes(2),
+    "columns": numbers("slots", "arms"),
+    "features": numbers("m", "arms"),
+    "factor": numbers("m", "m"),
+    "solver": numbers("m", "m"),
+    "core_solver": numbers("core", "core"),
+    "weights": numbers("m"),
+}
 
 
 def _times_triangle(lower: Array, values: Array) -> Array:

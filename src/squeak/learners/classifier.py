@@ -15,11 +15,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.rows import take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import Block, Cursor, RowSource
+from squeak.core.state import labels
 from squeak.core.types import Array
 from squeak.learners.base import all_or_nothing
 from squeak.learners.cached import kept_in_memory
@@ -109,6 +110,12 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     """
 
     kind: ClassVar[str] = "kernel-classifier"
+    _state: ClassVar[state.Table] = {
+        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "intercept": state.numbers("outputs", low=-state.HUGE, high=state.HUGE),
+        "alpha": state.number(low=0.0),
+        "solver": state.text(),
+    }
 
     def __init__(
         self,
@@ -248,27 +255,27 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
+        arrays, content = learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            intercept=self.intercept_,
+            alpha=self.alpha_,
+            solver=self.solver_,
+        )
         classes = [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
-        content = {"classes": classes, "classes_dtype": str(self.classes_.dtype), "alpha": self.alpha_}
-        return learner_to_parts(self, arrays, {**content, "solver": self.solver_})
+        return arrays, {"classes": classes, "classes_dtype": str(self.classes_.dtype), **content}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelClassifier:
         """Return the model that was stored."""
         model: KernelClassifier
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
-        model.classes_ = np.array(content["classes"], dtype=_class_dtype(str(content["classes_dtype"])))
-        model.alpha_, model.intercept_ = float(content["alpha"]), arrays["intercept"]
+        model, found = learner_from_parts(cls, arrays, content, kernel)
+        model.classes_ = labels(content["classes"], content["classes_dtype"])
+        if len(found["intercept"]) != (1 if len(model.classes_) == 2 else len(model.classes_)):
+            raise ValueError("the coefficients do not fit the classes")
+        model.dual_coef_, model.solver_ = found["dual_coef"], found["solver"]
+        model.alpha_, model.intercept_ = found["alpha"], found["intercept"]
         return model
-
-
-def _class_dtype(name: str) -> Any:
-    kind = np.dtype(name) if name != "object" else np.dtype(object)
-    if kind.kind not in "biufUO":
-        raise ValueError(f"classes of the type {name} cannot be")
-    return kind
 
 
 class Watched(RowSource):

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.nystrom import EigenFeatures, Features, FixedFeatures, TriangularFeatures
 from squeak.core.seeds import RandomState
@@ -66,6 +66,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
     """
 
     kind: ClassVar[str] = "nystroem"
+    _state: ClassVar[state.Table] = {"mixing": state.numbers("m", "r")}
 
     _stream: Any
     _features_of: Features
@@ -161,12 +162,12 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted map's arrays and the rest as JSON data."""
-        return learner_to_parts(self, {"mixing": self._features_of.mixing}, {})
+        return learner_to_parts(self, mixing=self._features_of.mixing)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Nystroem:
         """Return the map that was stored."""
         model: Nystroem
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        model._features_of = FixedFeatures(model.kernel_, model.dictionary_.atoms, arrays["mixing"])
+        model, found = learner_from_parts(cls, arrays, content, kernel)
+        model._features_of = FixedFeatures(model.kernel_, model.dictionary_.atoms, found["mixing"])
         return model

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal, gram
 from squeak.core.nystrom import FixedFeatures, TriangularFeatures
@@ -110,6 +110,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     """
 
     kind: ClassVar[str] = "kernel-pca"
+    _state: ClassVar[state.Table] = {
+        "mixing": state.numbers("m", "r"),
+        "gram": state.numbers("r", "r"),
+        "moment": state.numbers("r", 2),
+        "square": state.numbers(2),
+        "weight": state.number(low=state.LEAST),
+        "n": state.whole(low=1),
+    }
 
     _stream: OnePass
 
@@ -248,29 +256,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
         equations = self._stream.equations
         assert equations is not None
-        arrays = {
-            "mixing": self._feature_map.mixing,
-            "gram": equations.gram,
-            "moment": equations.moment,
-            "square": equations.square,
-        }
-        return learner_to_parts(self, arrays, {"weight": equations.weight, "n": equations.n})
+        names = ("gram", "moment", "square", "weight", "n")
+        sums = {name: getattr(equations, name) for name in names}
+        return learner_to_parts(self, mixing=self._feature_map.mixing, **sums)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelPCA:
         """Return the model that was stored; its dictionary no longer changes."""
         model: KernelPCA
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        model, found = learner_from_parts(cls, arrays, content, kernel)
         d = model.dictionary_
-        features: Any = FixedFeatures(d.kernel, d.atoms, arrays["mixing"])
+        features: Any = FixedFeatures(d.kernel, d.atoms, found.pop("mixing"))
         stream = OnePass(None, features, d)
-        stream.equations = NormalEquations(
-            features,
-            arrays["gram"],
-            arrays["moment"],
-            arrays["square"],
-            float(content["weight"]),
-            int(content["n"]),
-        )
+        stream.equations = NormalEquations(features, **found)
         model._check_pca_parameters()
         return model._keep(stream)

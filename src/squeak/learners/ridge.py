@@ -11,7 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import engine, storage
+from squeak.core import engine, state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal
 from squeak.core.nystrom import FixedFeatures
@@ -100,6 +100,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     """
 
     kind: ClassVar[str] = "kernel-ridge"
+    _state: ClassVar[state.Table] = {
+        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "intercept": state.numbers("intercepts", low=-state.HUGE, high=state.HUGE),
+        "gram": state.numbers("r", "r", optional=True),
+        "mixing": state.numbers("m", "r", optional=True),
+        "alpha": state.number(low=0.0),
+        "regularised": state.flag(),
+        "solver": state.text(),
+        "estimated": state.flag(optional=True),
+    }
 
     _stream: OnePass
     _estimated: bool
@@ -258,7 +268,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
             )
         A = self._gram.copy()
         A[np.diag_indices_from(A)] += self.alpha_
-        factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
+        try:
+            factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
+        except np.linalg.LinAlgError:
+            raise ValueError("return_std needs a factor of the fit, and its matrix has none: raise alpha") from None
         inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
         out = np.empty(n_rows(X))
 
@@ -274,25 +287,29 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
-        if hasattr(self, "_gram"):
-            arrays["gram"], arrays["mixing"] = self._gram, self._feature_map.mixing
-        content = {"alpha": self.alpha_, "regularised": bool(self.regularised), "solver": self.solver_}
-        if self.solver_ == "falkon":
-            content["estimated"] = bool(self._estimated)
-        return learner_to_parts(self, arrays, content)
+        measured = {"gram": self._gram, "mixing": self._feature_map.mixing} if hasattr(self, "_gram") else {}
+        return learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            intercept=self.intercept_,
+            alpha=self.alpha_,
+            regularised=bool(self.regularised),
+            solver=self.solver_,
+            estimated=bool(self._estimated) if self.solver_ == "falkon" else None,
+            **measured,
+        )
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelRidge:
         """Return the model that was stored."""
         model: KernelRidge
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
-        model.intercept_ = arrays["intercept"]
-        model.alpha_ = float(content["alpha"])
-        model._estimated = bool(content.get("estimated", True))
-        model.regularised = bool(content["regularised"])
-        if "gram" in arrays:
-            model._gram = arrays["gram"]
-            model._feature_map = FixedFeatures(model.kernel_, model.dictionary_.atoms, arrays["mixing"])
+        model, found = learner_from_parts(cls, arrays, content, kernel)
+        model.dual_coef_, model.intercept_ = found["dual_coef"], found["intercept"]
+        if len(model.intercept_) not in (1, *model.dual_coef_.shape[1:]):
+            raise ValueError("the intercept does not fit the coefficients")
+        model.alpha_, model.regularised, model.solver_ = found["alpha"], found["regularised"], found["solver"]
+        model._estimated = found["estimated"] is not False
+        if found["gram"] is not None:
+            model._gram = found["gram"]
+            model._feature_map = FixedFeatures(model.kernel_, model.dictionary_.atoms, found["mixing"])
         return model

@@ -22,9 +22,11 @@ from squeak.core.dictionary import (
     restored_kernel,
     stored_kernel,
 )
+from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor, check_ridge
 from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.core.sources import Cursor, RowSource, rows
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole, wholes
 from squeak.samplers.base import Plan, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.squeak import Squeak
@@ -137,7 +139,8 @@ def resume(
 ) -> Any:
     """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
     saved = _Saved.open(Path(path), cls, kernel)
-    sampler = cls.from_parts(saved.arrays, saved.content, kernel)
+    with storage.reading(os.fspath(path)):
+        sampler = cls.from_parts(saved.arrays, saved.content, kernel)
     if not isinstance(sampler, cls):
         name = type(sampler).__name__
         raise TypeError(f"{os.fspath(path)} holds a run of {name}: use {name}.resume")
@@ -189,15 +192,11 @@ class _Saved:
         run = content.get("run")
         if run is None:
             raise ValueError(f"{path} holds a saved sampler, not a checkpoint; squeak.load reads it")
-        try:
-            state, history = owner._state_from(arrays, content, kernel)
-            cursor = Cursor(*(int(number) for number in run["cursor"]))
-            facts = (str(run["fingerprint"]), run["recipe"], bool(run["finished"]), int(run["skipped"]))
-            return cls(arrays, content, state, history, cursor, *facts)
-        except storage.NotStoredError as error:
-            raise storage.NotStoredError(f"{path}: {error}") from None
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise storage.StorageError(f"{path}: its content is damaged: {error}") from None
+        with storage.reading(str(path)):
+            found, history = owner._state_from(arrays, content, kernel)
+            facts = checked(RUN, {}, run)
+            cursor = Cursor(*(_count(place) for place in run["cursor"]))
+            return cls(arrays, content, found, history, cursor, recipe=run["recipe"], **facts)
 
 
 def _check_same_data(run: Run, saved: _Saved) -> None:
@@ -260,35 +259,18 @@ def parts_of(
     """Return a stream's arrays and the rest as JSON data, for a file."""
     plan, scorer = state.plan, state.scorer
     encoding, described = preprocessing_parts(state.preprocessing)
-    arrays = {
-        **encoding,
-        "indices": state.indices,
-        "probabilities": state.probabilities,
-        "counts": state.counts,
-        "weights": scorer.weights,
-        "factor": scorer.factor.inverse,
-        **rows_to_arrays(scorer.atoms),
-        **rows_to_arrays(state.head, "head_"),
-    }
-    content = {
+    own = {"weights": scorer.weights, "factor": scorer.factor.inverse, "ridge": scorer.ridge}
+    arrays, content = parts(STATE, {**vars(state), **own})
+    arrays |= {**encoding, **rows_to_arrays(scorer.atoms), **rows_to_arrays(state.head, "head_")}
+    return arrays, {
         "sampler": type(sampler).__name__,
         "params": params_to_data(sampler),
         **stored_kernel(plan.kernel),
-        "plan": {
-            "ridge": plan.ridge,
-            "oversampling": plan.oversampling,
-            "copies": plan.copies,
-            "eps": plan.eps,
-            "max_atoms": plan.max_atoms,
-        },
-        "seed": state.seed,
-        "ridge": scorer.ridge,
-        "n_seen": state.n_seen,
-        "shrink_at": state.shrink_at,
+        "plan": parts(PLAN, vars(plan))[1],
+        **content,
         "preprocessing": described,
         "history": history,
     }
-    return arrays, content
 
 
 def state_from(
@@ -296,46 +278,65 @@ def state_from(
 ) -> tuple[State, list[dict[str, float]]]:
     """Return the state and the history that :func:`parts_of` took apart, or raise what does not fit."""
     resolved = restored_kernel(content, kernel if content["kernel"] is None else None)
-    facts = content["plan"]
-    plan = Plan(
-        resolved,
-        check_ridge(float(facts["ridge"])),
-        float(facts["oversampling"]),
-        int(facts["copies"]),
-        float(facts["eps"]),
-        None if facts["max_atoms"] is None else int(facts["max_atoms"]),
-    )
     atoms, head = rows_from_arrays(arrays), rows_from_arrays(arrays, "head_")
-    numbers = {name: arrays[name] for name in ("indices", "probabilities", "counts", "weights")}
-    m, factor, n_seen = n_rows(atoms), np.array(arrays["factor"]), int(content["n_seen"])
-    fits = all(array.shape == (m,) for array in numbers.values()) and factor.shape == (m, m)
-    if not fits or n_rows(head) != 1 or width_of(head) != width_of(atoms) or n_seen < 1:
+    m = n_rows(atoms)
+    plan = checked(PLAN, {}, content["plan"])
+    found = checked(STATE, arrays, content, m=m)
+    if np.any(found["counts"] > plan["copies"]):
+        raise ValueError("'counts' exceed the copies")
+    if n_rows(head) != 1 or width_of(head) != width_of(atoms) or np.any(found["indices"] >= found["n_seen"]):
         raise ValueError("its arrays do not fit each other")
-    finite = np.isfinite(factor).all() and np.all(numbers["weights"] > 0) and np.all(numbers["probabilities"] > 0)
-    if not finite or np.any(numbers["counts"] < 1) or np.any(numbers["indices"] >= n_seen):
-        raise ValueError("its numbers are not those of a stream")
-    ridge = check_ridge(float(content["ridge"]))
-    scorer = WeightedFactor(resolved, atoms, np.array(numbers["weights"]), ridge, GrowingCholesky(factor))
-    state = State(
-        plan,
-        int(content["seed"]),
-        scorer,
-        np.array(numbers["indices"]),
-        np.array(numbers["probabilities"]),
-        np.array(numbers["counts"]),
-        n_seen,
-        head,
-        None if content["shrink_at"] is None else int(content["shrink_at"]),
-        preprocessing_from_parts(arrays, content),
+    if len(np.unique(found["indices"])) != m:
+        raise ValueError("two atoms are the same row")
+    check_stored(resolved, head)
+    factor = GrowingCholesky(np.array(found["factor"]))
+    kept = {name: np.array(found[name]) for name in ("indices", "probabilities", "counts")}
+    restored = State(
+        Plan(resolved, **plan),
+        found["seed"],
+        WeightedFactor(resolved, atoms, np.array(found["weights"]), check_ridge(found["ridge"]), factor),
+        n_seen=found["n_seen"],
+        head=head,
+        shrink_at=found["shrink_at"],
+        preprocessing=preprocessing_from_parts(arrays, content),
+        **kept,
     )
-    return state, [_history_entry(entry) for entry in content["history"]]
+    return restored, [_history_entry(entry) for entry in content["history"]]
+
+
+PLAN = {
+    "ridge": number(low=LEAST),
+    "oversampling": number(low=LEAST),
+    "copies": whole(low=1),
+    "eps": number(low=0.0, high=1.0),
+    "max_atoms": whole(low=1, optional=True),
+}
+STATE = {
+    "seed": seed(),
+    "ridge": number(low=LEAST),
+    "n_seen": whole(low=1),
+    "shrink_at": whole(low=1, optional=True),
+    "indices": wholes("m"),
+    "probabilities": numbers("m", low=LEAST, high=1.0),
+    "counts": wholes("m", low=1),
+    "weights": numbers("m", low=LEAST),
+    "factor": numbers("m", "m"),
+}
+RUN = {"fingerprint": text(), "finished": flag(), "skipped": whole()}
+HISTORY = {
+    "rows": whole(),
+    "atoms": whole(),
+    "effective_dimension": number(),
+    "ridge": number(),
+}
 
 
 def _history_entry(entry: Any) -> dict[str, float]:
-    numbers = ("effective_dimension", "ridge")
-    return {
-        name: float(entry[name]) if name in numbers else int(entry[name]) for name in ("rows", "atoms", *numbers)
-    }
+    return checked(HISTORY, {}, entry)
+
+
+def _count(value: Any) -> int:
+    return int(checked({"count": whole()}, {}, {"count": value})["count"])
 
 
 def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:
@@ -343,9 +344,10 @@ def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = 
     name, params = content["sampler"], dict(content["params"])
     if name not in SAMPLERS:
         raise ValueError(f"no sampler is known by the name {name!r}")
-    state, history = state_from(arrays, content, kernel)
-    if params["kernel"] is not None:
-        params["kernel"] = restored_kernel(params["kernel"], kernel if params["kernel"]["kernel"] is None else None)
-    sampler = SAMPLERS[name](**params)
-    sampler._restore(state, history)
+    found, history = state_from(arrays, content, kernel)
+    own = params.pop("kernel")
+    if own is not None:
+        own = restored_kernel(own, kernel if own["kernel"] is None else None)
+    sampler = SAMPLERS[name](kernel=own, **parameters(SAMPLERS[name], params))
+    sampler._restore(found, history)
     return sampler

@@ -293,3 +293,14 @@ def test_the_deviation_after_falkon_is_that_of_the_direct_solution(monkeypatch, 
         with pytest.warns(UserWarning, match="may be some percent off"):
             estimate = fitted.predict(X, return_std=True)[1]
         assert np.allclose(estimate, direct, rtol=0.5)
+
+
+def test_a_tolerance_below_rounding_keeps_the_best_iterate():
+    """Past the least residual conjugacy is lost and errors grow: hundreds of passes must not undo a solution."""
+    from tests.learners.test_oracle_table import RIDGE_CASES, check_ridge
+
+    wanted = {"kernel": "tiny", "form": "csr", "dtype": "float32", "scale": 1e6, "size": 1e-9, "weight": "wild"}
+    wanted.update(solver="falkon", preconditioner="krill", atoms="learned")
+    for case in RIDGE_CASES:
+        if wanted.items() <= case.items():
+            check_ridge(case)

@@ -29,6 +29,9 @@ from squeak.learners.normal import lanes_for, tile_rows
 REPLACE = 20
 """Every so many iterations the residual is computed anew, so that rounding does not add up."""
 
+DRIFT = 10.0
+"""A residual that has grown by so much over the least before is no longer on its way down."""
+
 CONDITION_WARNING = 50.0
 SKETCH_SIGNS = 8
 """Non-zero entries of a row's column in KRILL's sketch."""
@@ -248,6 +251,7 @@ def conjugate_gradient(
     active = rs > (tol * size) ** 2
     scalars: list[tuple[Array, Array]] = []
     residuals: list[float] = []
+    best, least = gamma.copy(), rs.copy()
     done = 0
     while done < max_iter and active.any():
         done += 1
@@ -262,11 +266,15 @@ def conjugate_gradient(
         scalars.append((a, turn))
         p = r + p * turn
         rs = fresh
+        better = rs < least
+        best[:, better], least = gamma[:, better], np.minimum(rs, least)
         residuals.append(float(np.max(np.sqrt(rs) / np.where(size > 0, size, 1.0))))
         active &= np.sqrt(rs) > tol * size
         p[:, ~active] = 0.0
         if callback is not None and callback(done, P.back(gamma) * unit):
             break
+    drifted = rs > DRIFT**2 * least  # a tolerance below rounding: directions lose their conjugacy and errors grow
+    gamma = np.where(drifted, best, gamma)
     return Solution(P.back(gamma) * unit, done, residuals, _condition(scalars), not active.any())
 
 

@@ -150,7 +150,7 @@ class RidgeLearner(DictionaryLearner):
         A = K.copy()
         A[np.diag_indices_from(A)] += self.alpha_ / weight
         try:
-            coef = np.asarray(cho_solve(cho_factor(A, lower=True, check_finite=False), y))
+            coef = np.asarray(cho_solve(cho_factor(A, lower=True, overwrite_a=True, check_finite=False), y))
         except np.linalg.LinAlgError:
             coef = np.full(y.shape, np.inf)
         with np.errstate(invalid="ignore", over="ignore"):

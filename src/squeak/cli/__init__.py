@@ -16,7 +16,7 @@ import typer
 from squeak._version import __version__
 from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
-from squeak.cli.errors import for_the_command, say
+from squeak.cli.errors import echo, for_the_command, say
 from squeak.cli.graphs import label, sparsify
 from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.online import online
@@ -46,7 +46,7 @@ def squeak(
 ) -> None:
     """Kernel learning at scale: one pass over the rows, a small weighted dictionary of them."""
     if version:
-        typer.echo(f"squeak {__version__}")
+        echo(f"squeak {__version__}")
         raise typer.Exit
 
 

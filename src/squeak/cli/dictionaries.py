@@ -8,13 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.cluster import cluster
-from squeak.cli.errors import stop
+from squeak.cli.errors import echo, stop
 from squeak.cli.options import (
     BadRows,
     Categories,
     CategoriesAs,
+    Checkpoint,
     Data,
     Delimiter,
+    Every,
     Header,
     KernelChoice,
     KernelName,
@@ -33,12 +35,12 @@ from squeak.cli.options import (
     Seed,
     Shuffle,
     TlsFile,
-    check_out,
     kernel_of,
     names_of,
     or_none,
     positive,
 )
+from squeak.cli.outputs import Overwrite, check_outputs
 
 
 def dictionary(
@@ -72,11 +74,8 @@ def dictionary(
     sampler: Annotated[SamplerName, typer.Option(help="SQUEAK drops atoms again; KORS never does.")] = (
         SamplerName.squeak
     ),
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False),
-    ] = None,
-    every: Annotated[float, typer.Option(min=0, help="Seconds between two writes of the checkpoint.")] = 30.0,
+    checkpoint: Checkpoint = None,
+    every: Every = 30.0,
     like: Annotated[
         Path | None,
         typer.Option(
@@ -102,6 +101,7 @@ def dictionary(
     tls_ca: TlsFile = None,
     tls_cert: TlsFile = None,
     tls_key: TlsFile = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
@@ -112,9 +112,8 @@ def dictionary(
     """
     import squeak as sq
 
-    check_out(out, [checkpoint, like], data)
-    if checkpoint is not None and workers is None and scheduler is None:
-        check_out(checkpoint, [like], data)
+    alone = workers is None and scheduler is None  # else the checkpoint is a folder
+    check_outputs([*data, like], overwrite=overwrite, squeak_files=[out], states=[checkpoint if alone else None])
     model = None if like is None else sq.Dictionary.load(like)
     if model is not None:
         oversampling, ridge = model.oversampling or oversampling, ridge or model.ridge
@@ -166,7 +165,7 @@ def dictionary(
         **choices,
     )
     if checkpoint is not None and checkpoint.exists() and not quiet:
-        typer.echo(f"{checkpoint} is there: going on from it if its run had not ended", err=True)
+        echo(f"{checkpoint} is there: going on from it if its run had not ended", err=True)
     try:
         if apart:
             tls = {"ca": tls_ca, "cert": tls_cert, "key": tls_key}
@@ -182,8 +181,8 @@ def dictionary(
     found.save(out)
     if not quiet:
         skipped = f", {origin.skipped_:,} skipped" if origin.skipped_ else ""
-        typer.echo(f"{found.n_seen:,} rows read once{skipped}; {len(found):,} atoms kept → {out}")
-        typer.echo(
+        echo(f"{found.n_seen:,} rows read once{skipped}; {len(found):,} atoms kept → {out}")
+        echo(
             f"{found.kernel}, ridge {found.ridge:.4g}, effective dimension about {found.effective_dimension():.1f}"
         )
 
@@ -198,9 +197,9 @@ def show(
     from squeak.page import page, page_without_kernel
 
     try:
-        typer.echo(page(sq.load(file), file, atoms))
+        echo(page(sq.load(file), file, atoms))
     except NotStoredError:
-        typer.echo(page_without_kernel(file))
+        echo(page_without_kernel(file))
 
 
 def merge(
@@ -209,6 +208,7 @@ def merge(
     max_atoms: Annotated[
         int | None, typer.Option(min=1, help="Leave at most so many atoms.", show_default=False)
     ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
 ) -> None:
     """Merge dictionaries of disjoint data into one that stands for all of it.
@@ -219,7 +219,7 @@ def merge(
 
     if len(files) < 2:
         raise typer.BadParameter("name two dictionaries or more")
-    check_out(out, [], [])
+    check_outputs(files, overwrite=overwrite, squeak_files=[out])
     merged = sq.merge(*[sq.Dictionary.load(file) for file in files], random_state=seed, max_atoms=max_atoms)
     merged.save(out)
-    typer.echo(f"{len(files)} dictionaries of {merged.n_seen:,} rows; {len(merged):,} atoms kept → {out}")
+    echo(f"{len(files)} dictionaries of {merged.n_seen:,} rows; {len(merged):,} atoms kept → {out}")

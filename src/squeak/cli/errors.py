@@ -8,6 +8,8 @@ from typing import NoReturn
 
 import typer
 
+from squeak.core.text import for_terminal
+
 IN_WORDS_OF_THE_COMMAND = (
     (r"on_bad_rows='skip'", "--on-bad-rows skip"),
     (r"missing='median'", "--missing median"),
@@ -39,9 +41,14 @@ def for_the_command(message: str) -> str:
     return message
 
 
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a text; what it has from files or users cannot rewrite the terminal."""
+    typer.echo(for_terminal(text, keep="\n"), err=err)
+
+
 def say(message: str, code: int) -> int:
     """Print one line and return the exit code."""
-    typer.echo(f"squeak: {message}", err=True)
+    echo(f"squeak: {message}", err=True)
     return code
 
 

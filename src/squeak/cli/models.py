@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from squeak.cli.cluster import cluster
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
@@ -32,12 +33,12 @@ from squeak.cli.options import (
     ScaleBy,
     Seed,
     TlsFile,
-    check_out,
     kernel_of,
     names_of,
     or_none,
     positive,
 )
+from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_outputs
 
 
 class Task(StrEnum):
@@ -92,6 +93,7 @@ def fit(
     tls_ca: TlsFile = None,
     tls_cert: TlsFile = None,
     tls_key: TlsFile = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
@@ -102,7 +104,7 @@ def fit(
     """
     import squeak as sq
 
-    check_out(out, [], data)
+    check_outputs(data, overwrite=overwrite, squeak_files=[out])
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers starts processes here, --scheduler uses a cluster: give one of them")
     penalty = _alpha(alpha, loss)
@@ -144,8 +146,8 @@ def fit(
     if not quiet:
         found = learner.dictionary_
         skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-        typer.echo(f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}")
-        typer.echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
+        echo(f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}")
+        echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
 
 
 def predict(
@@ -163,21 +165,19 @@ def predict(
     delimiter: Delimiter = None,
     header: Header = None,
     na_values: NaValues = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict every row of DATA, in its order, and write Parquet or CSV; DATA may be larger than memory.
 
     Where rows may be skipped, a column `row` says which row of DATA each prediction is for, from 0.
     """
     import pyarrow as pa
-    from pyarrow import csv, parquet
 
     from squeak.core.storage import replacing
 
-    formats = {".parquet": parquet.ParquetWriter, ".csv": csv.CSVWriter}
-    if out.suffix not in formats:
+    if out.suffix not in (".parquet", ".csv"):
         raise typer.BadParameter(f"--out ends in .parquet or .csv; it is {out}")
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"the folder {out.parent} does not exist")
+    check_outputs([model, *data], overwrite=overwrite, others=[out])
     learner = _loaded(model)
     if probabilities and not hasattr(learner, "predict_proba"):
         raise ValueError("this model has no probabilities: fit it with --loss logistic")
@@ -186,19 +186,19 @@ def predict(
     source = _opened(learner, data, None, on_bad_rows, delimiter, header, na_values)
     rows = 0
     with replacing(out) as stream:
-        writer = None
+        writer = TableWriter(stream, out.suffix)
         for block in _blocks(source):
             columns = _predictions(learner, block.X, probabilities, std)
             if source.skip:
                 columns = {"row": block.numbers, **columns}
             table = pa.table(columns)
-            writer = writer or formats[out.suffix](stream, table.schema)
-            writer.write_table(table)
+            writer.write(table)
             rows += table.num_rows
-        if writer is not None:
-            writer.close()
+        writer.close()
+    if writer.changed:
+        echo(APOSTROPHES, err=True)
     skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-    typer.echo(f"{rows:,} rows predicted{skipped} → {out}")
+    echo(f"{rows:,} rows predicted{skipped} → {out}")
 
 
 def evaluate(
@@ -225,9 +225,9 @@ def evaluate(
     guess, real = np.concatenate(predicted), np.concatenate(truth)
     if hasattr(learner, "classes_"):
         p = np.concatenate(chances) if chances else None
-        typer.echo(classification_scores(guess, real, learner.classes_, p))
+        echo(classification_scores(guess, real, learner.classes_, p))
     else:
-        typer.echo(regression_scores(guess, np.asarray(real, dtype=np.float64), float(learner.intercept_[0])))
+        echo(regression_scores(guess, np.asarray(real, dtype=np.float64), float(learner.intercept_[0])))
 
 
 def _alpha(text: str, loss: Loss) -> float | str:

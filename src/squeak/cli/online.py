@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
@@ -27,13 +28,13 @@ from squeak.cli.options import (
     ScaleBy,
     Seed,
     check_figure,
-    check_out,
     given_options,
     kernel_of,
     names_of,
     or_none,
     positive,
 )
+from squeak.cli.outputs import Overwrite, check_outputs
 
 
 class Method(StrEnum):
@@ -105,6 +106,7 @@ def online(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the loss against rows here (png, svg or pdf).", show_default=False)
     ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
@@ -113,9 +115,8 @@ def online(
     from squeak.online import progressive_validation
     from squeak.online.base import OnlineEstimator
 
-    if out is not None:
-        check_out(out, [], data)
     check_figure(figure)
+    check_outputs([*data, resume], overwrite=overwrite, squeak_files=[out], others=[figure])
     given = given_options(context)
     if resume is not None:
         settled = sorted(given & SETTLED)
@@ -149,21 +150,21 @@ def online(
     n = len(progress.losses)
     words = "squared error" if model._labels is False else "error rate"
     last = progress.losses[-max(1, n // 10) :].mean()
-    typer.echo(
+    echo(
         f"{type(model).__name__}: {n:,} rows in {progress.seconds:.2f} s, {progress.seconds / n * 1e6:.1f} µs a row"
     )
-    typer.echo(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
-    typer.echo(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
+    echo(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
+    echo(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
     if source.skipped_:
-        typer.echo(f"{source.skipped_:,} rows were skipped")
+        echo(f"{source.skipped_:,} rows were skipped")
     if figure is not None:
         from squeak.report import draw_progress
 
         draw_progress(progress, figure)
-        typer.echo(f"wrote {figure}")
+        echo(f"wrote {figure}")
     if out is not None:
         sq.save(model, out)
-        typer.echo(f"wrote {out}")
+        echo(f"wrote {out}")
 
 
 def _model(

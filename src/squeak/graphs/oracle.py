@@ -26,12 +26,15 @@ class Scoring:
 
 
 class Oracle:
-    """The resistances of one graph: exact up to 1,000 nodes, by projections beyond."""
+    """The resistances of one graph: exact up to 1,000 nodes, by projections beyond.
+
+    ``graph`` is what it was made of, parallel edges added up: the same graph, seed and place give the same bits.
+    """
 
     def __init__(self, atoms: Edges, scoring: Scoring, seed: int, *place: int) -> None:
         self._ridge = scoring.ridge
         graph, self._place = merged_places(atoms)
-        self._weights = graph.weights
+        self.graph = graph
         self._graph, self._size, ridge = scaled_graph(graph, scoring.ridge)
         self._keys = graph.u * graph.n_nodes + graph.v
         _, self._labels = self._graph.components()
@@ -62,7 +65,7 @@ class Oracle:
 
     def own_scores(self, original: Array) -> Array:
         """Return a_e·r_e for the sample's edges, a_e their original weights."""
-        return np.asarray(self._own[self._place] * (original / self._weights[self._place]))
+        return np.asarray(self._own[self._place] * (original / self.graph.weights[self._place]))
 
     def new_scores(self, u: IntArray, v: IntArray, weights: Array) -> Array:
         """Return the leverage of each new edge, were it added alone: s/(1 + s), s = a·r; 1 across components.

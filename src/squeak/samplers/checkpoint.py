@@ -24,7 +24,7 @@ from squeak.core.dictionary import (
 )
 from squeak.core.leverage import WeightedFactor, check_ridge
 from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
-from squeak.core.sources import Cursor, RowSource, reopen, rows
+from squeak.core.sources import Cursor, RowSource, rows
 from squeak.samplers.base import Plan, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.squeak import Squeak
@@ -36,21 +36,24 @@ NOT_COMPARED = ("verbose", "random_state")
 
 
 class Run:
-    """One run with a checkpoint: writes the latest state at the end of a block when it is due."""
+    """One run with a checkpoint: writes the latest state at the end of a block when it is due.
 
-    def __init__(
-        self, sampler: StreamSampler, source: RowSource, path: str | os.PathLike[str], every: float
-    ) -> None:
+    Whatever reads a row source block by block can have one: Squeak, Kors and the sparsifiers of a stream of edges.
+    It gives its states' parts (``_parts_at``), takes them back (``_state_from``), opens its source (``_as_source``,
+    ``_reopened``) and reads it (``_read``, ``_restore``). A state is a value that no later block changes.
+    """
+
+    def __init__(self, sampler: Any, source: RowSource, path: str | os.PathLike[str], every: float) -> None:
         if isinstance(every, bool) or not isinstance(every, int | float) or not every >= 0:
             raise ValueError(f"every must be a number of seconds from 0 on; it is {every!r}")
         self.sampler, self.source, self.path, self.every = sampler, source, Path(path), every
-        self._last: tuple[State, list[dict[str, float]], Cursor] | None = None
+        self._last: tuple[Any, list[dict[str, float]], Cursor] | None = None
         self._written = -1
         self._when = time.monotonic()
         _check_writable(self.path)
-        _params_to_data(sampler)  # what cannot be stored is refused now, not after hours
+        params_to_data(sampler)  # what cannot be stored is refused now, not after hours
 
-    def keep(self, state: State, history: list[dict[str, float]], cursor: Cursor) -> None:
+    def keep(self, state: Any, history: list[dict[str, float]], cursor: Cursor) -> None:
         """Take note of the state at the end of a block, and write it when it is due."""
         self._last = (state, list(history), cursor)
         if time.monotonic() - self._when >= self.every:
@@ -61,7 +64,7 @@ class Run:
         if self._last is None or (self._written == self._last[2].kept and not finished):
             return
         state, history, cursor = self._last
-        arrays, content = parts_of(self.sampler, state, history)
+        arrays, content = self.sampler._parts_at(state, history)
         content["run"] = {
             "cursor": [cursor.part, cursor.row, cursor.kept, cursor.skipped],
             "fingerprint": self.source.fingerprint,
@@ -70,7 +73,7 @@ class Run:
             "skipped": self.source.skipped_ if finished else cursor.skipped,
         }
         try:
-            storage.write(self.path, StreamSampler.kind, arrays, content)
+            storage.write(self.path, self.sampler.kind, arrays, content)
         except OSError as error:
             good = (
                 f"the last good checkpoint is that of row {self._written:,}"
@@ -85,10 +88,10 @@ class Run:
 
     def read(
         self,
-        state: State | None = None,
+        state: Any = None,
         start: Cursor | None = None,
         past: list[dict[str, float]] | None = None,
-    ) -> StreamSampler:
+    ) -> Any:
         """Read the rows, from a place on, to their end; what stops it leaves a checkpoint."""
         self._written = -1 if start is None else start.kept
         try:
@@ -100,14 +103,12 @@ class Run:
         return self.sampler
 
 
-def fit_with_checkpoint(
-    sampler: StreamSampler, X: Any, path: str | os.PathLike[str], every: float
-) -> StreamSampler:
+def fit_with_checkpoint(sampler: Any, X: Any, path: str | os.PathLike[str], every: float) -> Any:
     """Begin a run, or go on with one of the same parameters and data; one that has ended is returned as it is."""
-    run = Run(sampler, _as_source(X, sampler), path, every)
+    run = Run(sampler, sampler._as_source(X), path, every)
     if not run.path.exists():
         return run.read()
-    saved = _Saved.open(run.path, sampler.kernel)
+    saved = _Saved.open(run.path, type(sampler), getattr(sampler, "kernel", None))
     try:
         _check_same_parameters(sampler, saved.content)
         _check_same_data(run, saved)
@@ -126,17 +127,17 @@ def fit_with_checkpoint(
 
 
 def resume(
-    cls: type[StreamSampler],
+    cls: Any,
     path: str | os.PathLike[str],
     source: Any,
     *,
-    kernel: Any,
+    kernel: Any = None,
     every: float,
-    verbose: int | None,
-) -> StreamSampler:
+    verbose: int | None = None,
+) -> Any:
     """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
-    saved = _Saved.open(Path(path), kernel)
-    sampler = sampler_from(saved.arrays, saved.content, kernel)
+    saved = _Saved.open(Path(path), cls, kernel)
+    sampler = cls.from_parts(saved.arrays, saved.content, kernel)
     if not isinstance(sampler, cls):
         name = type(sampler).__name__
         raise TypeError(f"{os.fspath(path)} holds a run of {name}: use {name}.resume")
@@ -147,8 +148,8 @@ def resume(
     if source is None:
         if saved.recipe is None:
             raise ValueError(f"{os.fspath(path)}: the rows of this run did not come from files; pass source=")
-        source = reopen(saved.recipe, saved.state.preprocessing)
-    run = Run(sampler, _as_source(source, sampler), path, every)
+        source = sampler._reopened(saved.recipe, saved.state.preprocessing)
+    run = Run(sampler, sampler._as_source(source), path, every)
     try:
         _check_same_data(run, saved)
     except ValueError as error:
@@ -156,12 +157,12 @@ def resume(
     return _go_on(run, saved)
 
 
-def _as_source(X: Any, sampler: StreamSampler) -> RowSource:
+def as_source(X: Any, kernel: Any) -> RowSource:
     """Return rows as a source that gives the same rows as ``fit`` without a checkpoint would read."""
     if isinstance(X, RowSource):
         return X
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and not np.ma.isMaskedArray(X)):
-        X = check_rows(X, own_kernel(sampler.kernel))
+        X = check_rows(X, own_kernel(kernel))
     if isinstance(X, list):
         raise TypeError("a run over objects can have no checkpoint: only rows of numbers are stored")
     return rows(X)
@@ -173,7 +174,7 @@ class _Saved:
 
     arrays: dict[str, Any]
     content: dict[str, Any]
-    state: State
+    state: Any
     history: list[dict[str, float]]
     cursor: Cursor
     fingerprint: str
@@ -182,14 +183,14 @@ class _Saved:
     skipped: int
 
     @classmethod
-    def open(cls, path: Path, kernel: Any) -> _Saved:
+    def open(cls, path: Path, owner: Any, kernel: Any) -> _Saved:
         """Read a checkpoint; a damaged one is a StorageError."""
-        _, arrays, content = storage.read(path, StreamSampler.kind)
+        _, arrays, content = storage.read(path, owner.kind)
         run = content.get("run")
         if run is None:
             raise ValueError(f"{path} holds a saved sampler, not a checkpoint; squeak.load reads it")
         try:
-            state, history = state_from(arrays, content, kernel)
+            state, history = owner._state_from(arrays, content, kernel)
             cursor = Cursor(*(int(number) for number in run["cursor"]))
             facts = (str(run["fingerprint"]), run["recipe"], bool(run["finished"]), int(run["skipped"]))
             return cls(arrays, content, state, history, cursor, *facts)
@@ -207,7 +208,7 @@ def _check_same_data(run: Run, saved: _Saved) -> None:
         raise ValueError("over rows that were preprocessed in another way")
 
 
-def _go_on(run: Run, saved: _Saved) -> StreamSampler:
+def _go_on(run: Run, saved: _Saved) -> Any:
     storage.remove_leftovers(run.path)
     return run.read(saved.state, saved.cursor, saved.history)
 
@@ -223,10 +224,10 @@ def _check_writable(path: Path) -> None:
         raise PermissionError(f"the checkpoint {path} cannot be written there")
 
 
-def _check_same_parameters(sampler: StreamSampler, content: dict[str, Any]) -> None:
+def _check_same_parameters(sampler: Any, content: dict[str, Any]) -> None:
     if content.get("sampler") != type(sampler).__name__:
         raise ValueError(f"with another sampler ({content.get('sampler')})")
-    now, then = _params_to_data(sampler), content["params"]
+    now, then = params_to_data(sampler), content["params"]
     for name in now:
         if name not in NOT_COMPARED and now[name] != then.get(name):
             raise ValueError(f"with another {name} ({_words(then.get(name))}; now {_words(now[name])})")
@@ -238,7 +239,7 @@ def _words(value: Any) -> str:
     return str(value["kernel_repr"]) if isinstance(value, dict) and "kernel_repr" in value else repr(value)
 
 
-def _params_to_data(sampler: StreamSampler) -> dict[str, Any]:
+def params_to_data(sampler: Any) -> dict[str, Any]:
     """Return the sampler's parameters as JSON data; a random state that is no int is left out, for it was used."""
     params: dict[str, Any] = {}
     for name, value in sampler.get_params(deep=False).items():
@@ -271,7 +272,7 @@ def parts_of(
     }
     content = {
         "sampler": type(sampler).__name__,
-        "params": _params_to_data(sampler),
+        "params": params_to_data(sampler),
         **stored_kernel(plan.kernel),
         "plan": {
             "ridge": plan.ridge,

@@ -18,7 +18,7 @@ from squeak.core.record import Record
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, label_of, n_rows, take, width_of
 from squeak.core.screening import decide, screen
 from squeak.core.seeds import coins, draw_seed
-from squeak.core.sources import Cursor, Preprocessing, RowSource, block_rows
+from squeak.core.sources import Cursor, Preprocessing, RowSource, block_rows, reopen
 from squeak.core.storage import CheckpointError
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import Plan, ScoreSampler, own_kernel
@@ -106,7 +106,8 @@ class StreamSampler(ScoreSampler):
             return self._read(X, None)
         from squeak.samplers.checkpoint import fit_with_checkpoint
 
-        return fit_with_checkpoint(self, X, checkpoint, every)
+        found: StreamSampler = fit_with_checkpoint(self, X, checkpoint, every)
+        return found
 
     @classmethod
     def resume(
@@ -210,6 +211,15 @@ class StreamSampler(ScoreSampler):
         size = block_rows(X.shape[1]) if isinstance(X, np.ndarray) else LARGEST_CUT
         parts = engine.tiles(max(n_rows(X), 1), size)
         return known, n_rows(X), ((take(X, part), None) for part in parts)
+
+    def _as_source(self, X: Any) -> RowSource:
+        from squeak.samplers.checkpoint import as_source
+
+        return as_source(X, self.kernel)
+
+    @staticmethod
+    def _reopened(recipe: dict[str, Any], preprocessing: Preprocessing | None) -> RowSource:
+        return reopen(recipe, preprocessing)
 
     def _begin(self, block: Rows, kernel: Any, preprocessing: Preprocessing | None) -> State:
         plan = self._make_plan(block, kernel)
@@ -357,10 +367,21 @@ class StreamSampler(ScoreSampler):
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
+        self._needs_rows()
+        return self._parts_at(self._state, self.history_)
+
+    def _parts_at(self, state: State, history: list[dict[str, float]]) -> tuple[dict[str, Any], dict[str, Any]]:
         from squeak.samplers.checkpoint import parts_of
 
-        self._needs_rows()
-        return parts_of(self, self._state, self.history_)
+        return parts_of(self, state, history)
+
+    @staticmethod
+    def _state_from(
+        arrays: dict[str, Any], content: dict[str, Any], kernel: Any
+    ) -> tuple[State, list[dict[str, float]]]:
+        from squeak.samplers.checkpoint import state_from
+
+        return state_from(arrays, content, kernel)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:

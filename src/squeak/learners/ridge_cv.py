@@ -92,13 +92,13 @@ class KernelRidgeCV(KernelRidge):
     callback: Callable[[int, Array], bool | None] | None = None
     alpha: Any = "auto"
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidgeCV:
-        """Learn from all rows, in two passes; see :meth:`KernelRidge.fit`."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelRidge:
+        """Learn from all rows, in two passes."""
         alphas = np.array([check_alpha(alpha) for alpha in np.atleast_1d(self.alphas).tolist()])
         self._check_choice()
         self._forget()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True)
+            data: Training = self._source(X, y, sample_weight, numeric=True, run=run)
             if not data.repeatable:
                 raise ValueError("leave-one-out errors take a second pass: an iterator can be read only once")
             single = True

@@ -115,10 +115,8 @@ def fit_with_checkpoint(sampler: Any, X: Any, path: str | os.PathLike[str], ever
     except ValueError as error:
         if saved.finished:
             return run.read()  # a run that is over may be replaced
-        raise ValueError(
-            f"{run.path} holds an unfinished run {error}: finish it with "
-            f"{saved.content.get('sampler')}.resume, or delete it"
-        ) from None
+        way = f"with {saved.content.get('sampler')}.resume" if hasattr(sampler, "resume") else "as it was begun"
+        raise ValueError(f"{run.path} holds an unfinished run {error}: finish it {way}, or delete it") from None
     if saved.finished and run.source.fingerprint:
         sampler._restore(saved.state, saved.history)
         run.source.skipped_ = saved.skipped

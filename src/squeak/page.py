@@ -46,6 +46,17 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     return "\n".join([*lines, "", *_atoms(obj, atoms)])
 
 
+def page_of_fit(path: Path, content: dict[str, Any]) -> str:
+    """Return the page for the checkpoint of a fit."""
+    run, size = content["run"], f"{path.stat().st_size / 1e3:,.0f} kB"
+    state = "has ended" if run["finished"] else f"has read {run['cursor'][2]:,} rows of its pass at hand"
+    stage = "the dictionary is being learned" if "stream" in content else "there is a dictionary"
+    return (
+        f"{for_terminal(path)} ({size}): checkpoint of a {for_terminal(content['sampler'])}, which {state}; "
+        f"{stage}, {len(content['sums']) - bool(content['growing'])} sums over the rows are done"
+    )
+
+
 def _online(model: Any) -> list[str]:
     facts = {"kernel": repr(model.kernel_), "atoms": f"{model.n_atoms_:,}", "loss": model.loss}
     if hasattr(model, "classes_"):

@@ -5,9 +5,11 @@ Exit codes: 0 done, 1 the data or a file is not as it should be, 2 the command l
 
 from __future__ import annotations
 
+import _thread
 import gc
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -64,6 +66,14 @@ def _on_terminate(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Interrupt once more where an interrupt came in a place that cannot raise, such as a finaliser."""
+    if lost.exc_type is KeyboardInterrupt:
+        threading.Timer(0.01, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(lost)
+
+
 def main() -> None:
     """Run the command; a user's mistake gets one line and no traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -71,6 +81,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without our signs gets question marks, not an error
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
+    sys.unraisablehook = _interrupt_again
     code = _run()  # what an error held on to, readers with threads of their own above all, is let go before the end
     gc.collect()
     sys.exit(code)

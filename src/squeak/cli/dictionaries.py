@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.cluster import cluster
-from squeak.cli.errors import echo, stop
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
@@ -40,7 +40,7 @@ from squeak.cli.options import (
     or_none,
     positive,
 )
-from squeak.cli.outputs import Overwrite, check_outputs
+from squeak.cli.outputs import Overwrite, check_outputs, going_on
 
 
 def dictionary(
@@ -164,19 +164,13 @@ def dictionary(
         random_state=seed,
         **choices,
     )
-    if checkpoint is not None and checkpoint.exists() and not quiet:
-        echo(f"{checkpoint} is there: going on from it if its run had not ended", err=True)
-    try:
+    with going_on(checkpoint, quiet):
         if apart:
             tls = {"ca": tls_ca, "cert": tls_cert, "key": tls_key}
             with cluster(workers, scheduler, tls):
                 learner.fit(origin, checkpoint=checkpoint)
         else:
             learner.fit(origin, checkpoint=checkpoint, every=every)
-    except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
-            stop(f"interrupted; the same command goes on from {checkpoint}", 130)
-        raise
     found = learner.dictionary_
     found.save(out)
     if not quiet:
@@ -193,9 +187,13 @@ def show(
 ) -> None:
     """Print what a .sqk file holds: sizes, spectrum, and its most telling atoms in your own columns."""
     import squeak as sq
-    from squeak.core.storage import NotStoredError
-    from squeak.page import page, page_without_kernel
+    from squeak.core.storage import NotStoredError, read
+    from squeak.page import page, page_of_fit, page_without_kernel
 
+    kind, _, content = read(file)
+    if kind == "fit":
+        echo(page_of_fit(file, content))
+        return
     try:
         echo(page(sq.load(file), file, atoms))
     except NotStoredError:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.errors import echo
-from squeak.cli.options import Seed, check_figure, positive
-from squeak.cli.outputs import APOSTROPHES, Overwrite, check_outputs, write_table
+from squeak.cli.options import Checkpoint, Every, Seed, check_figure, positive
+from squeak.cli.outputs import APOSTROPHES, Overwrite, check_outputs, going_on, write_table
 
 Graph = Annotated[
     list[str],
@@ -48,6 +48,8 @@ def sparsify(
     way: Annotated[
         Way, typer.Option(help="One pass; one pass that never drops; or all edges in memory.")
     ] = Way.stream,
+    checkpoint: Checkpoint = None,
+    every: Every = 30.0,
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Measure the accuracy; holds the graph in memory.")
     ] = True,
@@ -62,7 +64,9 @@ def sparsify(
     from squeak.graphs.files import read_edges, write_edges
 
     check_figure(figure)
-    check_outputs(edges, overwrite=overwrite, others=[out, figure])
+    check_outputs(edges, overwrite=overwrite, others=[out, figure], states=[checkpoint])
+    if checkpoint is not None and way is Way.batch:
+        raise typer.BadParameter("--way batch holds all edges in memory and reads them at once: no --checkpoint")
     if out.suffix not in (".parquet", ".csv", ".npy", ".txt"):
         raise typer.BadParameter(f"--out ends in .parquet, .csv, .npy or .txt; it is {out}")
     source: Any = edges if len(edges) > 1 else edges[0]
@@ -72,7 +76,11 @@ def sparsify(
     else:
         kind = StreamSparsifier if way is Way.stream else OnlineSparsifier
         stream = kind(oversampling, ridge, copies, random_state=seed)
-        read_all(stream, source, quiet)
+        with going_on(checkpoint, quiet):
+            if checkpoint is None:
+                read_all(stream, source, quiet)
+            else:
+                stream.fit(source, checkpoint=checkpoint, every=every)
         found, seen = stream.sample_.graph, stream.n_seen_
     wanted = figure is not None or (measure and not quiet)
     graph = read_edges(source) if wanted else None  # before the result may take the place of an input

@@ -16,8 +16,10 @@ from squeak.cli.options import (
     BadRows,
     Categories,
     CategoriesAs,
+    Checkpoint,
     Data,
     Delimiter,
+    Every,
     Header,
     KernelChoice,
     KernelName,
@@ -37,8 +39,9 @@ from squeak.cli.options import (
     names_of,
     or_none,
     positive,
+    refuse_settled,
 )
-from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_outputs
+from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_outputs, going_on
 
 
 class Task(StrEnum):
@@ -60,7 +63,13 @@ Model = Annotated[Path, typer.Argument(help="A model, as `squeak fit` writes it.
 Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 
 
+SETTLED = {"columns", "drop", "scale", "categories", "missing", "learn_rows", "max_categories"}
+SETTLED |= {"kernel", "length_scale", "max_atoms"}
+"""Options that a dictionary has settled."""
+
+
 def fit(
+    context: typer.Context,
     data: Data,
     target: Target,
     out: Out,
@@ -83,6 +92,15 @@ def fit(
     alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto' (1 with --loss logistic).")] = "auto",
     max_atoms: Annotated[int, typer.Option(min=1, help="The size of the dictionary.")] = 1000,
     loss: Annotated[Loss, typer.Option(help="For classes; logistic gives probabilities.")] = Loss.squared,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Learn on this dictionary, with its kernel, columns and scales, as `squeak dictionary` writes it.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint: Checkpoint = None,
+    every: Every = 30.0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Learn in so many processes.", show_default=False)
     ] = None,
@@ -104,29 +122,44 @@ def fit(
     """
     import squeak as sq
 
-    check_outputs(data, overwrite=overwrite, squeak_files=[out])
+    if dictionary is not None:
+        refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
+    check_outputs([*data, dictionary], overwrite=overwrite, squeak_files=[out], states=[checkpoint])
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers starts processes here, --scheduler uses a cluster: give one of them")
+    if checkpoint is not None and (workers is not None or scheduler is not None):
+        raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
     penalty = _alpha(alpha, loss)
+    how: dict[str, Any] = {
+        "columns": names_of(columns),
+        "drop": names_of(drop) or (),
+        "scale": or_none(scale),
+        "categories": or_none(categories),
+        "missing": or_none(missing),
+    }
+    choice: dict[str, Any] = {"kernel": kernel_of(kernel, length_scale), "max_atoms": max_atoms}
+    if dictionary is not None:
+        given = sq.Dictionary.load(dictionary)
+        how, choice = {"preprocessing": given.preprocessing}, {"dictionary": given}
+        if target in getattr(given.preprocessing, "column_names", ()):
+            raise ValueError(
+                f"the rows of {dictionary} have the column {target!r}, which is to be predicted from them: learn "
+                f"the dictionary with --target {target}"
+            )
     source = sq.rows(
         data if len(data) > 1 else data[0],
         target,
-        names_of(columns),
-        drop=names_of(drop) or (),
-        scale=or_none(scale),
-        categories=or_none(categories),
-        missing=or_none(missing),
         on_bad_rows=on_bad_rows.value,
         learn_rows=learn_rows,
         max_categories=max_categories,
         delimiter=delimiter,
         header=header,
         na_values=names_of(na_values) or (),
+        **how,
     )
     params: dict[str, Any] = {
-        "kernel": kernel_of(kernel, length_scale),
+        **choice,
         "alpha": penalty,
-        "max_atoms": max_atoms,
         "random_state": seed,
         "verbose": 0 if quiet else 1,
     }
@@ -138,7 +171,8 @@ def fit(
             raise typer.BadParameter("--loss logistic is for classes: --task classification")
         learner = sq.KernelRidge(**params, fit_intercept=True)
     if workers is None and scheduler is None:
-        learner.fit(source)
+        with going_on(checkpoint, quiet):
+            learner.fit(source, checkpoint=checkpoint, every=every)
     else:
         with cluster(workers, scheduler, {"ca": tls_ca, "cert": tls_cert, "key": tls_key}):
             learner.fit(source)

@@ -148,6 +148,14 @@ def check_figure(figure: Path | None) -> None:
         raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
 
 
+def refuse_settled(context: typer.Context, settled: set[str], why: str) -> None:
+    """Refuse options on the command line that something else has settled."""
+    given = sorted(given_options(context) & settled)
+    if given:
+        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise typer.BadParameter(f"{why}: {names} cannot change")
+
+
 def given_options(context: typer.Context) -> set[str]:
     """Return the names of the parameters that stand on the command line."""
     sources = {name: context.get_parameter_source(name) for name in context.params}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from squeak.cli.errors import echo, stop
 
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Write even over a file that is read, or that squeak did not write.")
@@ -50,14 +53,14 @@ def check_outputs(
     for out in outputs:
         _check_place(out)
     for place, out in enumerate(outputs):
-        if any(_same(out, other) for other in outputs[:place]):
+        if any(same_file(out, other) for other in outputs[:place]):
             raise typer.BadParameter(f"{out} is named twice: one result would take the place of the other")
     given = [os.fspath(one) for one in inputs if one is not None]
     files = [path for one in given for path in find_files(one)]
     for out in outputs:
         if overwrite and out not in states:
             continue
-        if any(_same(out, file) for file in files):
+        if any(same_file(out, file) for file in files):
             raise typer.BadParameter(
                 f"{out} is one of the files that are read: it would be overwritten. Choose another name, or say "
                 "--overwrite"
@@ -87,7 +90,7 @@ def _check_place(out: Path) -> None:
         raise PermissionError(f"{out} cannot be written there")
 
 
-def _same(one: Path, other: Path) -> bool:
+def same_file(one: Path, other: Path) -> bool:
     """Tell whether two names lead to one file, by links of either kind."""
     if one.exists() and other.exists():
         return one.samefile(other)
@@ -123,6 +126,19 @@ def is_fresh(out: Path, overwrite: bool) -> None:
     """Refuse an output that is there already, unless the user allows it."""
     if out.exists() and not overwrite:
         raise typer.BadParameter(f"{out} is there already: choose another name, or say --overwrite")
+
+
+@contextlib.contextmanager
+def going_on(checkpoint: Path | None, quiet: bool) -> Iterator[None]:
+    """Say that a run goes on, and how it will if it is interrupted."""
+    if checkpoint is not None and checkpoint.exists() and not quiet:
+        echo(f"{checkpoint} is there: going on from it if its run had not ended", err=True)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            stop(f"interrupted; the same command goes on from {checkpoint}", 130)
+        raise
 
 
 class TableWriter:

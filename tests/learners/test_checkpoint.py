@@ -49,7 +49,12 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("name", FITS)
+LONG = ("sketched", "logistic", "cross-validated")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in FITS]
+)
 def test_a_stopped_fit_goes_on_in_the_same_bits(rows, tmp_path, monkeypatch, name):
     make, kind, writes = FITS[name]
     path = tmp_path / "run.sqk"
@@ -68,9 +73,11 @@ def stop_early(rows, path, monkeypatch):
         raise KeyboardInterrupt
 
     write = storage.write
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    model = KernelRidge(**RIDGE, max_atoms=30)
+    with monkeypatch.context() as patch:
         patch.setattr(storage, "write", stopping)
-        KernelRidge(**RIDGE, max_atoms=30).fit(rows(), checkpoint=path, every=0)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(rows(), checkpoint=path, every=0)
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,11 @@ def test_a_pass_of_another_learner_or_over_other_data_is_refused(rows, tmp_path,
         raise KeyboardInterrupt
 
     write = storage.write
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    model = online.ConKonsRegressor(random_state=0)
+    with monkeypatch.context() as patch:
         patch.setattr(storage, "write", stopping)
-        progressive_validation(online.ConKonsRegressor(random_state=0), rows(), checkpoint=path, every=0)
+        with pytest.raises(KeyboardInterrupt):
+            progressive_validation(model, rows(), checkpoint=path, every=0)
     with pytest.raises(ValueError, match="another max_atoms"):
         progressive_validation(online.ConKonsRegressor(max_atoms=7, random_state=0), rows(), checkpoint=path)
     with pytest.raises(ValueError, match="over other data"):

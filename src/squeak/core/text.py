@@ -6,6 +6,7 @@ a terminal, characters that no page can hold, cells that a spreadsheet would run
 
 from __future__ import annotations
 
+import html
 from typing import Any
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -25,8 +26,15 @@ def for_terminal(value: Any, keep: str = "") -> str:
 
 
 def for_page(value: Any) -> str:
-    """Return a text without characters that an HTML page cannot hold; it must still be escaped."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(value))
+    """Return a text as HTML, for an element or an attribute: escaped, without characters that a page cannot hold.
+
+    Examples
+    --------
+    >>> from squeak.core.text import for_page
+    >>> for_page("<b> & 'c'")
+    '&lt;b&gt; &amp; &#x27;c&#x27;'
+    """
+    return html.escape("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(value)), quote=True)
 
 
 def for_cell(value: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
 
@@ -21,7 +20,7 @@ def text(value: Any) -> Safe:
     """Return a text as markup: escaped, without characters that a page cannot hold."""
     if isinstance(value, Safe):
         return value
-    return Safe(html.escape(for_page(value), quote=True))
+    return Safe(for_page(value))
 
 
 def join(*parts: Any) -> Safe:
@@ -49,7 +48,7 @@ def tag(element: str, /, *children: Any, **attributes: Any) -> Safe:
         if value is None or value is False:
             continue
         key = key.rstrip("_").replace("_", "-")
-        shown = html.escape(fixed(value) if isinstance(value, float) else for_page(value), quote=True)
+        shown = for_page(fixed(value) if isinstance(value, float) else value)
         words.append(f" {key}" if value is True else f' {key}="{shown}"')
     opening = f"<{element}{''.join(words)}>"
     return Safe(opening if element in VOID else f"{opening}{join(*children)}</{element}>")

@@ -80,9 +80,10 @@ class Run:
                 if self._written >= 0
                 else "there is none"
             )
+            kept = ", and the sampler keeps all rows up to here" if hasattr(self.sampler, "resume") else ""
             raise storage.CheckpointError(
                 f"the checkpoint {self.path} could not be written at row {cursor.kept:,} "
-                f"({error.strerror or error}); {good}, and the sampler keeps all rows up to here"
+                f"({error.strerror or error}); {good}{kept}"
             ) from error
         self._written, self._when = cursor.kept, time.monotonic()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -72,6 +73,8 @@ class FitRun:
             )
         self.learner, self.run_name = learner, type(learner).__name__
         self._source: Any = None
+        self._first: Any = None
+        """The targets of the first block, where the fit goes on and may not read it again."""
         self._begin(FitState(None), Cursor(), None)
 
     def _begin(self, state: FitState, cursor: Cursor, keeper: Any) -> None:
@@ -90,6 +93,9 @@ class FitRun:
 
     def _read(self, X: Any, state: Any, *, start: Any = None, keeper: Any = None, past: Any = None) -> None:
         self._begin(state or FitState(X.preprocessing), start or Cursor(), keeper)
+        if state is not None:
+            with closing(X.blocks()) as blocks:
+                self._first = next(blocks).y
         X.skipped_ = self._cursor.skipped
         self.learner._fit(X, None, None, self)
 
@@ -105,6 +111,8 @@ class FitRun:
     def sum(self, data: SourceTraining, term: Term) -> Arrays:
         """Return the next sum of the fit, in the bits of :func:`squeak.core.sums.sum_parts`."""
         number, self._asked = self._asked, self._asked + 1
+        if self._first is not None:
+            data.encoded(self._first)  # what is learned from the first block that is seen shall be the same
         if number < len(self._state.done):
             return self._state.done[number]
         total = self._state.growing

@@ -205,8 +205,9 @@ def replacing(path: str | os.PathLike[str]) -> Any:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno in _FULL and error.filename in (None, str(temporary)):
-            raise OSError(error.errno, error.strerror, str(target)) from error
+        nameless = isinstance(error, OSError) and error.filename is None and error.errno in _FULL
+        if nameless or getattr(error, "filename", None) == str(temporary):
+            error.filename = str(target)  # type: ignore[attr-defined]
         raise
     finally:
         if lock is not None:
@@ -222,7 +223,11 @@ def _new_beside(target: Path) -> tuple[Path, int, int | None]:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-        handle = os.open(temporary, flags, 0o666)
+        try:
+            handle = os.open(temporary, flags, 0o666)
+        except OSError as error:
+            error.filename = str(target)
+            raise
         if fcntl is None:
             return temporary, handle, None
         with contextlib.suppress(OSError):  # a file system without locks

@@ -29,6 +29,7 @@ IN_WORDS_OF_THE_COMMAND = (
     (r"use a classifier", "use --task classification"),
     (r"KernelClassifier learns classes", "--task classification learns classes"),
     (r"KernelRidge predicts numbers", "--task regression predicts numbers"),
+    (r"finish it with \w+\.resume", "finish it as it was begun"),
     (r": pass squeak\.rows\(path, columns=\[\.\.\.\]\)", "; leave out the others"),
 )
 """Options in our messages as Python has them, and as the command has them."""

@@ -98,7 +98,8 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             return given
         sampler = self._default_sampler(data, kernel) if self.sampler is None else self._filled_in(kernel, ridge)
         rows = data.X if isinstance(data, ArrayTraining) else data.source
-        found: Dictionary = sampler.fit(rows).dictionary_
+        kept = getattr(data, "run", None)
+        found: Dictionary = sampler.fit(rows).dictionary_ if kept is None else kept.dictionary(sampler, rows)
         if found.n_seen > len(found):
             _warn_if_lonely(found)
         return found
@@ -189,9 +190,9 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         return ArrayTraining(rows, y if targets else None, weight)
 
     def _source(
-        self, X: RowSource, y: Any, weight: Any, target: bool = True, numeric: bool = False
+        self, X: RowSource, y: Any, weight: Any, target: bool = True, numeric: bool = False, run: Any = None
     ) -> SourceTraining:
-        """Check that a source can be learned from; ``numeric``: that its targets are numbers."""
+        """Check that a source can be learned from; ``numeric``: targets are numbers; ``run``: of a checkpoint."""
         if y is not None:
             raise ValueError("a row source carries its targets: squeak.rows(..., target=...), and no y")
         if weight is not None:
@@ -207,7 +208,14 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if client is not None and not X.repeatable:
             client = None
         self._n_features_from(X)
-        return SourceTraining(X, as_numbers if numeric else None, client)
+        encode = as_numbers if numeric else None
+        if run is None:
+            return SourceTraining(X, encode, client)
+        from squeak.learners.checkpoint import KeptTraining
+
+        if client is not None:
+            raise ValueError("a fit on a cluster can have no checkpoint; Disqueak().fit(rows, checkpoint=...) can")
+        return KeptTraining(X, encode, None, run)
 
     def _n_features_from(self, source: RowSource) -> None:
         self.n_features_in_ = len(source.feature_names)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -156,7 +157,15 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 30.0,
+    ) -> KernelClassifier:
         """Learn from all rows.
 
         Parameters
@@ -165,7 +174,24 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         y : array of shape (n,)
             Classes: numbers, text, booleans.
         sample_weight : array of shape (n,), optional
+        checkpoint : path, optional
+            Keep the state of a fit on a row source in this file, replaced as the fit goes on: the dictionary's
+            stream, then the sums of every pass. If the process dies, the same call goes on from there and ends in
+            the same bits. A file that holds an unfinished fit of other parameters or other data is refused. It
+            needs a number as ``random_state``, and is not for a cluster.
+        every : float
+            Seconds between two writes of the checkpoint; 0 writes after every block.
         """
+        if checkpoint is None:
+            return self._fit(X, y, sample_weight)
+        from squeak.learners.checkpoint import fit_kept
+
+        self._check_ridge_parameters()
+        fit_kept(self, X, y, sample_weight, checkpoint, every)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelClassifier:
+        """Learn from all rows; ``run`` keeps what is learned in a checkpoint."""
         self._check_ridge_parameters()
         if self.loss not in ("squared", "logistic"):
             raise ValueError(f"loss must be 'squared' or 'logistic'; it is {self.loss!r}")
@@ -177,14 +203,14 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         if isinstance(X, RowSource):
             if self.class_weight is not None:
                 raise ValueError("class_weight goes with arrays; a row source has no place for weights")
-            read = self._source(X, y, sample_weight)
+            read = self._source(X, y, sample_weight, run=run)
             if not read.repeatable:
                 raise ValueError("classes must be known before learning: an iterator can be read only once")
             watched = Watched(X)
             if read.client is None and self.dictionary is None and not wants_search(self._own_kernel()):
-                d = self._dictionary_of(SourceTraining(watched))
+                d = self._dictionary_of(replace(read, source=watched))
             classes = watched.classes()
-            data: Training = SourceTraining(X, Coding(classes, low), read.client)
+            data: Training = replace(read, encode=Coding(classes, low))
         else:
             array = self._array(X, y, sample_weight, y_numeric=False)
             check_classification_targets(array.y)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -94,9 +94,10 @@ class SourceTraining:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows with their targets, once through."""
         for block in self.source.blocks():
-            yield block.X, (self._encoded(block.y), None)
+            yield block.X, (self.encoded(block.y), None)
 
-    def _encoded(self, y: Any) -> Any:
+    def encoded(self, y: Any) -> Any:
+        """Return targets as the learner's numbers."""
         return y if y is None or self.encode is None else self.encode(y)
 
     def sum(self, term: Term) -> Arrays:
@@ -231,7 +232,7 @@ def near_mean(data: SourceTraining) -> tuple[SourceTraining, NearMean]:
     shift = NearMean(data.encode)
     if data.client is not None:
         shift(next(iter(data.source.blocks())).y)
-    return SourceTraining(data.source, shift, data.client), shift
+    return replace(data, encode=shift), shift
 
 
 def _mean_term(X: Rows, pair: tuple[Any, Any]) -> Arrays:
@@ -249,4 +250,4 @@ def centred(data: Training) -> tuple[Training, Array]:
     shift = Shifted(None if isinstance(data, ArrayTraining) else data.encode, mean)
     if isinstance(data, ArrayTraining):
         return ArrayTraining(data.X, shift(data.y), data.weight), mean
-    return SourceTraining(data.source, shift, data.client), mean
+    return replace(data, encode=shift), mean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -151,7 +152,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 30.0,
+    ) -> KernelRidge:
         """Learn from all rows.
 
         Parameters
@@ -161,11 +170,28 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
             client is active; one that can be read only once is learned in one pass (:meth:`partial_fit`).
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
+        checkpoint : path, optional
+            Keep the state of a fit on a row source in this file, replaced as the fit goes on: the dictionary's
+            stream, then the sums of every pass. If the process dies, the same call goes on from there and ends in
+            the same bits. A file that holds an unfinished fit of other parameters or other data is refused. It
+            needs a number as ``random_state``, and is not for a cluster.
+        every : float
+            Seconds between two writes of the checkpoint; 0 writes after every block.
         """
+        if checkpoint is None:
+            return self._fit(X, y, sample_weight)
+        from squeak.learners.checkpoint import fit_kept
+
+        self._check_ridge_parameters()
+        fit_kept(self, X, y, sample_weight, checkpoint, every)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelRidge:
+        """Learn from all rows; ``run`` keeps what is learned in a checkpoint."""
         self._check_ridge_parameters()
         self._forget()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True)
+            data: Training = self._source(X, y, sample_weight, numeric=True, run=run)
             if not data.repeatable and self.dictionary is None:
                 if self.alpha == "auto" or wants_search(self._own_kernel()):
                     raise ValueError(

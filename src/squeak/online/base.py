@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from squeak.core import storage
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, refuse_hidden, take
 from squeak.core.seeds import draw_seed
-from squeak.core.sources import RowSource
+from squeak.core.sources import Cursor, RowSource
 from squeak.core.types import Array, Rows
 from squeak.online.losses import Loss, loss_named
 from squeak.online.stream import Learner, Stream
@@ -144,7 +144,7 @@ class OnlineEstimator(BaseEstimator):
 
     def _read(self, X: Any, y: Any) -> Any:
         with self._all_or_nothing():
-            for block, targets in self._blocks(X, y):
+            for block, targets, _ in self._blocks(X, y):
                 rows, encoded = self._check_block(block, targets, prepared=isinstance(X, RowSource))
                 self._feed(rows, encoded)
         return self
@@ -165,9 +165,10 @@ class OnlineEstimator(BaseEstimator):
                     self._stream = state
             raise
 
-    def _blocks(self, X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+    def _blocks(self, X: Any, y: Any, start: Cursor | None = None) -> Iterator[tuple[Any, Any, Cursor | None]]:
+        """Yield rows, targets and, of a row source from a place on, where the next block begins."""
         if not isinstance(X, RowSource):
-            yield X, y
+            yield X, y, None
             return
         if y is not None or X.target is None:
             raise ValueError("a row source brings its own target: pass squeak.rows(..., target=...) and no y")
@@ -179,8 +180,8 @@ class OnlineEstimator(BaseEstimator):
             )
         self._coming = X.preprocessing
         try:
-            for block in X.blocks():
-                yield block.X, block.y
+            for block in X.blocks(start):
+                yield block.X, block.y, block.cursor
         finally:
             self.__dict__.pop("_coming", None)
 

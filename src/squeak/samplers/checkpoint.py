@@ -82,9 +82,10 @@ class Run:
                 if self._written >= 0
                 else "there is none"
             )
+            kept = ", and the sampler keeps all rows up to here" if hasattr(self.sampler, "resume") else ""
             raise storage.CheckpointError(
                 f"the checkpoint {self.path} could not be written at row {cursor.kept:,} "
-                f"({error.strerror or error}); {good}, and the sampler keeps all rows up to here"
+                f"({error.strerror or error}); {good}{kept}"
             ) from error
         self._written, self._when = cursor.kept, time.monotonic()
 
@@ -117,10 +118,8 @@ def fit_with_checkpoint(sampler: Any, X: Any, path: str | os.PathLike[str], ever
     except ValueError as error:
         if saved.finished:
             return run.read()  # a run that is over may be replaced
-        raise ValueError(
-            f"{run.path} holds an unfinished run {error}: finish it with "
-            f"{saved.content.get('sampler')}.resume, or delete it"
-        ) from None
+        way = f"with {saved.content.get('sampler')}.resume" if hasattr(sampler, "resume") else "as it was begun"
+        raise ValueError(f"{run.path} holds an unfinished run {error}: finish it {way}, or delete it") from None
     if saved.finished and run.source.fingerprint:
         sampler._restore(saved.state, saved.history)
         run.source.skipped_ = saved.skipped
@@ -224,14 +223,16 @@ def _check_writable(path: Path) -> None:
 
 
 def _check_same_parameters(sampler: Any, content: dict[str, Any]) -> None:
-    if content.get("sampler") != type(sampler).__name__:
-        raise ValueError(f"with another sampler ({content.get('sampler')})")
+    if content.get("sampler") != getattr(sampler, "run_name", type(sampler).__name__):
+        word = "sampler" if hasattr(sampler, "resume") else "learner"
+        raise ValueError(f"with another {word} ({content.get('sampler')})")
     now, then = params_to_data(sampler), content["params"]
     for name in now:
         if name not in NOT_COMPARED and now[name] != then.get(name):
             raise ValueError(f"with another {name} ({_words(then.get(name))}; now {_words(now[name])})")
-    if isinstance(now["random_state"], int) and now["random_state"] != then.get("random_state"):
-        raise ValueError(f"with another random_state ({then.get('random_state')}; now {now['random_state']})")
+    seed = now.get("random_state")
+    if isinstance(seed, int) and seed != then.get("random_state"):
+        raise ValueError(f"with another random_state ({then.get('random_state')}; now {seed})")
 
 
 def _words(value: Any) -> str:

@@ -31,7 +31,7 @@ def find_files(source: Any) -> list[Path]:
         found = sorted(
             entry
             for entry in path.rglob("*")
-            if entry.is_file() and file_kind(entry) and not _is_hidden(entry.relative_to(path))
+            if entry.is_file() and file_kind(entry) and not is_hidden(entry.relative_to(path))
         )
         if not found:
             raise FileNotFoundError(f"the folder {text} has no Parquet, CSV or npy files")
@@ -46,7 +46,8 @@ def find_files(source: Any) -> list[Path]:
     raise FileNotFoundError(f"there is no file {text}")
 
 
-def _is_hidden(path: Path) -> bool:
+def is_hidden(path: Path) -> bool:
+    """Tell whether a folder leaves a file out: its name, or that of a folder on the way, begins with . or _."""
     return any(part.startswith((".", "_")) for part in path.parts)
 
 

@@ -771,3 +771,22 @@ def test_masked_values_are_never_read(rng):
         with pytest.raises(ValueError, match=r"row [01] has masked values"):
             read()
     assert squeak.rows(np.ma.masked_array(np.ones((2, 2)))).collect()[0].tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_command_learns_truth_values_as_classes(kind, tmp_path):
+    from typer.testing import CliRunner
+
+    from squeak.cli import app
+
+    frame = pd.DataFrame({"x": np.random.default_rng(0).standard_normal(200)})
+    frame["late"] = frame["x"] > 0.3
+    data, model, found = tmp_path / f"x.{kind}", tmp_path / "m.sqk", tmp_path / "p.csv"
+    frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
+    options = ["fit", str(data), "--target", "late", "--out", str(model), "--max-atoms", "20", "--quiet"]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    assert squeak.load(model).classes_.tolist() == [False, True]
+    assert CliRunner().invoke(app, ["predict", str(model), str(data), "--out", str(found)]).exit_code == 0
+    assert (pd.read_csv(found)["prediction"] == frame["late"]).mean() > 0.95
+    assert CliRunner().invoke(app, [*options, "--task", "regression"]).exit_code == 0
+    assert not hasattr(squeak.load(model), "classes_")

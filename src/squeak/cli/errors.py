@@ -17,6 +17,7 @@ IN_WORDS_OF_THE_COMMAND = (
     (r"with drop=", "with --drop"),
     (r"pass header=False, or header=True", "pass --no-header, or --header"),
     (r"pass na_values=\['(.*?)'\]", r"pass --na-values '\1'"),
+    (r"(if the column holds categories), categories=\{.*?\}", r"\1, store it as text in a Parquet file"),
     (r"max_categories=(\d+)", r"--max-categories \1"),
     (r"raise max_categories", "raise --max-categories"),
     (r"shuffle=True", "--shuffle"),

@@ -61,12 +61,14 @@ def rows(
         frozen. In a mapping ``"*"`` stands for all other columns. Categories are not scaled.
     categories : {"onehot", "codes", None}, list of values, or a mapping from columns to these
         How text becomes numbers; both forms have a place for values that come up later. None refuses text. A
-        column of numbers becomes a category when the mapping names it.
+        column of numbers becomes a category when the mapping names it. A value is one category whatever file it
+        comes from: ``1.0`` in CSV is the number 1 of a Parquet file, and ``true`` is ``True``.
     missing : {"mean", "median", None}, number, or a mapping from columns to these
         What fills a missing value (a missing category goes to the place for others). None: such a row is bad.
     on_bad_rows : {"raise", "skip"}
         Rows with missing or infinite values, and CSV lines with too many or few values: refuse, or skip and
-        count.
+        count. A CSV column that is numbers, dates or times but for a few words is read as such: the words are
+        refused, or are missing values, which a warning names.
     shuffle : bool
         Read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order: for sorted
         data.
@@ -92,6 +94,10 @@ def rows(
     Dates become days since 1970, times of day hours, durations seconds. Row numbers in messages count from 0
     and do not count a header. Rows skipped have no number in the dictionary: ``indices`` counts the rows
     kept, in reading order.
+
+    A file that is changed or replaced after it was opened, and an iterator's function that gives another number of
+    rows on a later pass, are errors. A warning says when, with a given ``preprocessing``, more than a tenth of the
+    rows (and 5 or more) have a category that was not there when it was learned.
 
     References
     ----------

@@ -29,6 +29,37 @@ def real_rows(name: str, n: int | None = None) -> np.ndarray:
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
+LONG = (
+    "core/test_fuzz.py::test_the_largest_meta_costs_no_more_than_stated[empty",
+    "core/test_fuzz.py::test_the_largest_meta_costs_no_more_than_stated[small",
+    "dpp/test_exactness.py::test_rounding_the_poisson_rate_is_caught",
+    "dpp/test_exactness.py::test_samples_are_exact_whatever_the_dictionary",
+    "graphs/test_distributed.py::test_a_killed_worker_does_not_change_the_bits",
+    "graphs/test_distributed.py::test_weights_are_unbiased_through_two_levels",
+    "report/test_write.py::test_five_thousand_atoms_make_a_small_page_soon",
+    "samplers/test_accuracy_law.py",
+    "samplers/test_batch.py::test_accelerated_pivots_follow_the_sequential_law_exactly",
+    "samplers/test_batch.py::test_bless_reaches_the_acceptance_numbers",
+    "samplers/test_checkpoint.py::test_sixty_kills_end_in_the_same_bits",
+    "samplers/test_cluster.py::test_a_killed_worker_changes_no_bit",
+    "samplers/test_disqueak.py::test_a_merge_that_draws_anew_is_caught",
+    "samplers/test_disqueak.py::test_weights_are_unbiased_over_trees",
+    "samplers/test_unbiased.py::test_redrawing_to_keep_the_limit_is_caught",
+    "samplers/test_unbiased.py::test_screening_that_gives_up_too_many_rows_is_caught",
+    "samplers/test_unbiased.py::test_tails_are_those_of_a_martingale",
+    "samplers/test_unbiased.py::test_weights_are_unbiased_for_every_row[copies",
+    "samplers/test_unbiased.py::test_weights_are_unbiased_for_every_row[kors",
+    "samplers/test_unbiased.py::test_weights_are_unbiased_for_every_row[max_atoms",
+)
+"""Tests that take more than their share: `make test-slow` runs them, whole."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(LONG):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20261116)

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.common import DATA, RESULTS, save
 from squeak.bandits import BKB, GPUCB, BatchBKB, fit_hyperparameters, minimize, regret
-from squeak.bandits.exact import ExactModel
+from squeak.bandits.exact import ExactPosterior
 from squeak.core import engine
 from squeak.kernels import RBF
 
@@ -47,7 +47,7 @@ def hyperparameters(X: np.ndarray, y: np.ndarray) -> Any:
 class PlainCounts(GPUCB):
     """Exact GP-UCB on counts with every arm brought up to date after every pull."""
 
-    _model_class = ExactModel
+    _model_class = ExactPosterior
 
     def _choose(self, limit: int | None) -> list[int]:
         return [int(np.argmax(self._model.mean + self.beta_ * np.sqrt(self._model.variance)))]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.bandits.exact import ExactModel
+from squeak.bandits.exact import ExactPosterior
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.rows import take
@@ -99,7 +99,7 @@ class BoxModel:
     def __init__(self, crossover: int, max_atoms: int, oversampling: float, batch_factor: float) -> None:
         self._crossover, self._max_atoms = crossover, max_atoms
         self._oversampling, self._factor = oversampling, batch_factor
-        self.exact: ExactModel | None = None
+        self.exact: ExactPosterior | None = None
         self.dictionary: BoxDictionary | None = None
         self.kernel: Any = None
         self.noise, self.centre, self.scale = 1.0, 0.0, 1.0
@@ -121,7 +121,7 @@ class BoxModel:
         values = (y - centre) / scale
         if len(X) <= self._crossover:
             distinct, first, inverse = _distinct(X)
-            self.exact, self.dictionary = ExactModel(kernel, X[first], noise**2), None
+            self.exact, self.dictionary = ExactPosterior(kernel, X[first], noise**2), None
             counts = np.bincount(inverse).astype(np.float64)
             self.exact.rebuild(
                 np.arange(len(distinct)), counts, np.bincount(inverse, weights=values).astype(np.float64)

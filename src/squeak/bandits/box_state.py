@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.box_model import BoxDictionary, BoxModel
-from squeak.bandits.exact import ExactModel
+from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.space import Categorical, Integer, Real, Space
 from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.storage import NotStoredError
@@ -90,7 +90,7 @@ def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, A
         return
     model.kernel = kernel_from_data(content["fitted"])
     if content["form"] == "exact":
-        model.exact = ExactModel(model.kernel, np.array(arrays[MODEL + "arms"]), model.noise**2)
+        model.exact = ExactPosterior(model.kernel, np.array(arrays[MODEL + "arms"]), model.noise**2)
         model.exact.restore(arrays)
     else:
         inner = {name.removeprefix(MODEL): array for name, array in arrays.items() if name.startswith(MODEL)}

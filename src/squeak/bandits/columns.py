@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from squeak.bandits.posterior import kernel_row
 from squeak.core.kernels import block
 from squeak.core.rows import take
 from squeak.core.types import Array, IntArray, Rows
@@ -31,8 +32,7 @@ class Columns:
             self.values = grown
         for arm in missing:
             slot = len(self.slots)
-            self.values[slot] = block(self._kernel, take(self._arms, slice(arm, arm + 1)), self._arms)[0]
-            self.values[slot, arm] = self._diag[arm]
+            self.values[slot] = kernel_row(self._kernel, self._arms, self._diag, arm)
             self.slots[arm] = slot
         return self.values[[self.slots[int(arm)] for arm in members]]
 

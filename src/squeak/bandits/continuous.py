@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import qmc
 
-from squeak.bandits.baselines import improvement
+from squeak.bandits.acquisitions import improvement
 from squeak.bandits.box_model import BoxModel
 from squeak.bandits.box_state import box_from_parts, parts_of_box, settings_of_box
 from squeak.bandits.checks import check_count, check_positive

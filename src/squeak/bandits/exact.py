@@ -17,17 +17,22 @@ from typing import Any
 
 import numpy as np
 
+from squeak.bandits.acquisitions import highest, upper_bound
+from squeak.bandits.posterior import check_numbers, fitting, kernel_row
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
-from squeak.core.rows import join, n_rows, take
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.rows import join, take
+from squeak.core.types import Array, BoolArray, IntArray, Rows
+
+REBUILD = 64
+"""From so many arms told at once on, the posterior is made anew instead of arm by arm."""
 
 DRIFT = 1e-3
 """Two ways to the variance of a pulled arm may differ by this part of λ; else everything is made anew."""
 
 
-class ExactModel:
-    """Mean and variance (of f, not over λ) at every arm.
+class ExactPosterior:
+    """The :class:`~squeak.bandits.posterior.Posterior` of all pulls, exact at every arm.
 
     Between calls: ``mean`` and ``variance`` are the formulas above for the pulls observed so far, and ``logdet`` is
     logdet(I + K_t/λ).
@@ -41,7 +46,7 @@ class ExactModel:
 
     References
     ----------
-    The theory page, "Bandits", in the form with counts.
+    The theory page, "Bandits".
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
@@ -57,6 +62,7 @@ class ExactModel:
         self._columns: Array = np.zeros((0, len(self.diag)))
         self._inverse: Array = np.zeros((0, 0))
         self._scratch: Array = np.zeros((0, 0))
+        self._expect_nothing()
 
     @property
     def size(self) -> int:
@@ -73,6 +79,10 @@ class ExactModel:
         """(K_u + λ·diag(1/n))⁻¹, shape (u, u)."""
         return self._inverse[: self.size, : self.size]
 
+    def slot(self, arm: int) -> int:
+        """Return the place of an arm among those pulled, or −1."""
+        return int(self._slots[arm])
+
     def covariance(self, arm: int) -> Array:
         """Return the posterior covariance of f at one arm with f at every arm, in O(A·u)."""
         slot = self._slots[arm]
@@ -82,16 +92,38 @@ class ExactModel:
 
     def _covariance_of_new(self, arm: int) -> tuple[Array, Array, Array]:
         """Return the covariance, the arm's kernel column and M⁻¹k_u(x), for an arm never pulled."""
-        column = self._column(arm)
+        column = kernel_row(self.kernel, self.arms, self.diag, arm)
         if self.size == 0:
             return column.copy(), column, np.zeros(0)
         solved = self.inverse @ self.columns[:, arm]
         return np.asarray(column - solved @ self.columns), column, solved
 
-    def _column(self, arm: int) -> Array:
-        column = block(self.kernel, take(self.arms, slice(arm, arm + 1)), self.arms)[0]
-        column[arm] = self.diag[arm]
-        return np.asarray(column)
+    def covariance_between(self, X: Rows, Y: Rows) -> Array:
+        """Return the posterior covariance of f at some rows with f at others."""
+        known = take(self.arms, self.pulled)
+        return block(self.kernel, X, Y) - block(self.kernel, X, known) @ self.inverse @ block(self.kernel, Y, known).T
+
+    def _expect_nothing(self) -> None:
+        """Forget the pending pulls, what they leave of s², and the rows by whose squares each of them lowers it."""
+        self._expected, self._falls, self._after = list[int](), list[Array](), self.variance
+
+    def variance_with(self, pending: list[int]) -> Array:
+        """Return s² at every arm once the pending pulls are told; goes on from the last call where it can."""
+        if self._expected != pending[: len(self._expected)]:
+            self._expect_nothing()
+        for arm in pending[len(self._expected) :]:
+            covariance = self.covariance(arm)
+            for row in self._falls:
+                covariance -= row[arm] * row
+            row = covariance / np.sqrt(self.ridge + max(float(covariance[arm]), 0.0))
+            self._after = np.maximum(self._after - row * row, 0.0)
+            self._falls.append(row)
+            self._expected.append(arm)
+        return self._after
+
+    def best(self, beta: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ + β·s, where s knows of the pending pulls."""
+        return highest(upper_bound(self.mean, np.sqrt(self.variance_with(pending)), beta), active)
 
     def observe(self, arm: int, total: float, times: int = 1) -> None:
         """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
@@ -121,6 +153,7 @@ class ExactModel:
             self._append(arm, column, solved, here + ridge, total, times)
         else:
             self._repeat(slot, total, times)
+        self._expect_nothing()
 
     def _repeat(self, slot: int, total: float, times: int) -> None:
         before, after = self.counts[slot], self.counts[slot] + times
@@ -165,7 +198,7 @@ class ExactModel:
         old = self._columns
         columns = np.empty((len(pulled), len(self.diag)))
         for row, (arm, slot) in enumerate(zip(pulled, keep, strict=True)):
-            columns[row] = old[slot] if slot >= 0 else self._column(int(arm))
+            columns[row] = old[slot] if slot >= 0 else kernel_row(self.kernel, self.arms, self.diag, int(arm))
         M = columns[:, pulled].copy()
         M[np.diag_indices_from(M)] += self.ridge / counts
         factor = inverse_factor((M + M.T) / 2)
@@ -178,10 +211,28 @@ class ExactModel:
         self.variance = np.maximum(self.diag - np.einsum("ij,ij->j", whitened, whitened), 0.0)
         self.mean = (factor @ (sums / counts)) @ whitened
         self.logdet = float(-2.0 * np.log(factor.diagonal()).sum() - np.log(self.ridge / counts).sum())
+        self._expect_nothing()
 
-    def weights(self) -> Array:
-        """Return M⁻¹ȳ: the mean is Σ_i weights_i k(x_i, ·)."""
-        return np.asarray(self.inverse @ (self.sums / self.counts)) if self.size else np.zeros(0)
+    def absorb(
+        self,
+        posterior: tuple[Array, Array, float],
+        known: tuple[IntArray, Array, Array],
+        columns: Array,
+        rows: Array,
+        factors: Array,
+    ) -> None:
+        """Take the result of many pulls: mean, variance and logdet; arms, counts and sums; the new arms' columns.
+
+        The inverse grows by rowsᵀ·diag(factors)·rows.
+        """
+        before, u = self.size, len(known[0])
+        self._reserve(u)
+        self._columns[before:u] = columns
+        self._inverse[:u, :u] += rows.T @ (factors[:, None] * rows)
+        self._slots[known[0][before:]] = np.arange(before, u)
+        self.mean, self.variance, self.logdet = posterior
+        self.pulled, self.counts, self.sums = known
+        self._expect_nothing()
 
     def predict(self, X: Rows) -> tuple[Array, Array]:
         """Return mean and variance of f at any rows."""
@@ -189,15 +240,12 @@ class ExactModel:
         if self.size == 0:
             return np.zeros(len(diag)), diag
         values = block(self.kernel, X, take(self.arms, self.pulled))
-        return values @ self.weights(), _left(diag, values @ self.inverse, values)
+        mean = values @ (self.inverse @ (self.sums / self.counts))
+        return mean, np.maximum(diag - np.einsum("ij,ij->i", values @ self.inverse, values), 0.0)
 
-    def kernel_diagonal(self, X: Rows) -> Array:
-        """Return k(x, x) of any rows."""
-        return diagonal(self.kernel, X)
-
-    def pulled_variance(self) -> Array:
-        """Return s² at the arms pulled."""
-        return np.asarray(self.variance[self.pulled])
+    def variance_sum(self, counts: IntArray) -> float:
+        """Return Σ_i n_i·s_i² over the arms."""
+        return float(self.counts @ self.variance[self.pulled])
 
     def add(self, rows: Rows) -> None:
         """Add arms; their mean and variance follow from the pulls so far, in O(new·u²)."""
@@ -212,6 +260,7 @@ class ExactModel:
         self.mean = np.concatenate([self.mean, mean])
         self.variance = np.concatenate([self.variance, variance])
         self._slots = np.concatenate([self._slots, np.full(len(new_diag), -1, dtype=np.int64)])
+        self._expect_nothing()
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
@@ -228,24 +277,27 @@ class ExactModel:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        A, pulled = n_rows(self.arms), np.array(arrays["model_pulled"])
-        u = len(pulled)
-        shapes = {"mean": (A,), "variance": (A,), "counts": (u,), "sums": (u,), "columns": (u, A)}
-        shapes |= {"inverse": (u, u), "logdet": (1,)}
-        for name, shape in shapes.items():
-            if arrays[f"model_{name}"].shape != shape or not np.isfinite(arrays[f"model_{name}"]).all():
-                raise ValueError(f"the model's {name} does not fit")
-        if u and (pulled.min() < 0 or pulled.max() >= A or len(np.unique(pulled)) != u):
+        A, u = len(self.diag), len(arrays["model_pulled"])
+        shapes = {"mean": (A,), "variance": (A,), "pulled": (u,), "counts": (u,), "sums": (u,), "columns": (u, A)}
+        given = fitting(arrays, "model_", shapes | {"inverse": (u, u), "logdet": (1,)})
+        check_numbers(given["pulled"], A)
+        if len(np.unique(given["pulled"])) != u:
             raise ValueError("the model's arms do not fit")
-        self.mean, self.variance = np.array(arrays["model_mean"]), np.array(arrays["model_variance"])
-        self.pulled = pulled
-        self.counts, self.sums = np.array(arrays["model_counts"]), np.array(arrays["model_sums"])
-        self._columns, self._inverse = np.array(arrays["model_columns"]), np.array(arrays["model_inverse"])
+        self.mean, self.variance, self.pulled = given["mean"], given["variance"], given["pulled"]
+        self.counts, self.sums, self.logdet = given["counts"], given["sums"], float(given["logdet"][0])
+        self._columns, self._inverse = given["columns"], given["inverse"]
         self._scratch = np.empty_like(self._inverse)
-        self._slots[pulled] = np.arange(u)
-        self.logdet = float(arrays["model_logdet"][0])
+        self._slots[self.pulled] = np.arange(u)
+        self._expect_nothing()
 
 
-def _left(diag: Array, first: Array, second: Array) -> Array:
-    """Return diag − Σ_j first_ij·second_ij, never below zero."""
-    return np.asarray(np.maximum(diag - np.einsum("ij,ij->i", first, second), 0.0))
+def learn(model: Any, arms: IntArray, totals: Array, times: IntArray, known: tuple[IntArray, Array, Array]) -> None:
+    """Let an exact or lazy posterior take in pulls of distinct arms.
+
+    ``known`` is what ``rebuild`` takes, these pulls among them: many at once are faster taken in from scratch.
+    """
+    if len(arms) >= REBUILD:
+        model.rebuild(*known)
+        return
+    for arm, total, count in zip(arms.tolist(), totals.tolist(), times.tolist(), strict=True):
+        model.observe(arm, total, count)

@@ -4,29 +4,31 @@ With z(x) the plain Nyström features of the dictionary, V = Σ_i n_i z_i z_iᵀ
 rewards:
 
     μ̃(x) = z(x)ᵀ V⁻¹ Σ_i S_i z_i
-    σ̃²(x) = (k(x, x) − ‖z(x)‖²)/λ + z(x)ᵀ V⁻¹ z(x)
+    σ̃²(x) = s̃²(x)/λ = (k(x, x) − ‖z(x)‖²)/λ + z(x)ᵀ V⁻¹ z(x)
 
 The variance is a sum of two terms that are never negative: what the dictionary cannot see (the residual), and what
 the pulls have not told (the signal). Without the first it is the SoR posterior, whose variance starves far from the
 dictionary.
 
 Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they
-are from step to step,
-and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull changes V by a matrix of
-rank one, O(A·m)
-again. Only when an arm of the core leaves is everything made anew, O(A·m²).
+are from step to step, and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull
+changes V by a matrix of rank one, O(A·m) again. Only when an arm of the core leaves is everything made anew, O(A·m²).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
+from squeak.bandits.acquisitions import highest, upper_bound
 from squeak.bandits.columns import Columns
+from squeak.bandits.posterior import check_numbers, fitting
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
-from squeak.core.kernels import block, diagonal, gram
+from squeak.core.kernels import block, diagonal
+from squeak.core.nystrom import FixedFeatures, spanning_features
 from squeak.core.rows import join, n_rows, take
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
@@ -36,15 +38,18 @@ IN_SPAN = 1e-10
 FEW = 4
 """From more arms told at once on, V is solved anew instead of pull by pull."""
 
+MANY = 500
+"""From more arms told at once on, their log-determinant is bounded by a sum."""
+
 REFRESH = 2000
 """Pulls taken in one by one before everything is made anew, so that rounding cannot add up."""
 
 
-class SparseModel:
-    """Mean and variance in ridge-leverage units at every arm, from a dictionary of arms.
+class SparsePosterior:
+    """The :class:`~squeak.bandits.posterior.Posterior` on a dictionary of arms.
 
     Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken
-    in.
+    in; residual and signal are over λ, as leverage scores are.
 
     Parameters
     ----------
@@ -52,22 +57,21 @@ class SparseModel:
     arms : checked rows
     ridge : float
         λ = noise².
+    variance : array of shape (A,), optional
+        s² at every arm as known from elsewhere, for the first dictionary.
 
     References
     ----------
     Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
     """
 
-    keep_residual = True
-    """False: the SoR posterior, for comparison."""
-
-    def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
+    def __init__(self, kernel: Any, arms: Rows, ridge: float, variance: Array | None = None) -> None:
         self.kernel, self.arms, self.ridge = kernel, arms, ridge
         self.diag = diagonal(kernel, arms)
         self.columns = Columns(kernel, arms, self.diag)
         self.members: IntArray = np.zeros(0, dtype=np.int64)
         self.mean = np.zeros(len(self.diag))
-        self.residual = self.diag / ridge
+        self.residual = (self.diag if variance is None else variance) / ridge
         self.signal = np.zeros(len(self.diag))
         self.solver: Array = np.zeros((0, 0))
         """V⁻¹, (m, m)."""
@@ -87,9 +91,52 @@ class SparseModel:
         return self._buffer[: len(self._basis)]
 
     @property
+    def leverage(self) -> Array:
+        """σ̃² at every arm: the variance over λ."""
+        return self._total(self.residual, self.signal)
+
+    @property
     def variance(self) -> Array:
-        """σ̃² at every arm, in ridge-leverage units."""
-        return self.residual + self.signal if self.keep_residual else self.signal
+        """s̃² at every arm."""
+        return self.ridge * self.leverage
+
+    def _total(self, residual: Array, signal: Array) -> Array:
+        return residual + signal
+
+    def variance_with(self, pending: list[int]) -> Array:
+        """Return s̃² at every arm once the pending pulls are told; the dictionary stays as it is."""
+        return self.ridge * self._leverage_with(pending)
+
+    def _leverage_with(self, pending: list[int]) -> Array:
+        signal, solver = self.signal, self.solver
+        for arm in pending:
+            signal, solver = self._after_pull(arm, 1, signal, solver)
+        return self._total(self.residual, signal)
+
+    def best(self, beta: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ̃ + β·s̃, where s̃ knows of the pending pulls."""
+        scores = upper_bound(self.mean, np.sqrt(self._leverage_with(pending)), beta * math.sqrt(self.ridge))
+        return highest(scores, active)
+
+    def variance_sum(self, counts: IntArray) -> float:
+        """Return Σ_i n_i·s̃_i² over the arms."""
+        return self.ridge * float(counts @ self.leverage)
+
+    def information(self, arms: IntArray, times: IntArray, inflation: float) -> float:
+        """Return what pulls add to the log-determinant: log det(I + a·√n(B + R)√n), B and R the variance's two terms.
+
+        For one arm it is log(1 + a·n·σ̃²); for many told at once it is at most the sum of those, and no less than
+        what the same pulls give one after the other.
+        """
+        if len(arms) > MANY:
+            return float(np.log1p(inflation * times * self.leverage[arms]).sum())
+        z = np.take(self.features, arms, axis=1)
+        overlap = z.T @ self.solver @ z
+        overlap[np.diag_indices_from(overlap)] += self.residual[arms]
+        root = np.sqrt(times)
+        overlap *= inflation * np.multiply.outer(root, root)
+        overlap[np.diag_indices_from(overlap)] += 1.0
+        return float(np.linalg.slogdet(overlap)[1])
 
     def update(
         self,
@@ -156,16 +203,20 @@ class SparseModel:
 
     def _pull(self, arm: int, times: int) -> None:
         """Let V know of some pulls of one arm."""
+        self.signal, self.solver = self._after_pull(arm, times, self.signal, self.solver)
+
+    def _after_pull(self, arm: int, times: int, signal: Array, solver: Array) -> tuple[Array, Array]:
+        """Return signal and V⁻¹ after some pulls of one arm."""
         z = self.features[:, arm]
-        h = self.solver @ z
+        h = solver @ z
         scale = times / (1.0 + times * float(z @ h))
         overlap = h @ self.features
-        self.signal = np.maximum(self.signal - scale * overlap * overlap, 0.0)
-        self.solver = self.solver - scale * np.multiply.outer(h, h)
+        return np.maximum(signal - scale * overlap * overlap, 0.0), solver - scale * np.multiply.outer(h, h)
 
     def _embed(self, members: IntArray) -> None:
         """Make the features of a core from scratch, in O(A·m²)."""
-        inverse, order = pivoted_inverse_factor(gram(self.kernel, take(self.arms, members)), IN_SPAN)
+        found, order = spanning_features(self.kernel, take(self.arms, members), IN_SPAN)
+        inverse = found.mixing.T
         chosen = members[order]
         self._basis = chosen.tolist()
         self._spare = set(members.tolist()) - set(self._basis)
@@ -230,16 +281,19 @@ class SparseModel:
             self._buffer = grown
 
     def predict(self, X: Rows) -> tuple[Array, Array]:
-        """Return mean and variance (ridge-leverage units) at any rows."""
+        """Return μ̃ and s̃² at any rows."""
         _, mean, residual, signal = self._at(X)
-        return mean, residual + signal if self.keep_residual else signal
+        return mean, self.ridge * self._total(residual, signal)
+
+    def _features(self, X: Rows) -> Array:
+        if not self._basis:
+            return np.zeros((n_rows(X), 0))
+        atoms = take(self.arms, np.array(self._basis, dtype=np.int64))
+        return FixedFeatures(self.kernel, atoms, self._factor.inverse.T).block(X)
 
     def _at(self, X: Rows) -> tuple[Array, Array, Array, Array]:
         """Return features, mean, residual and signal at any rows."""
-        z = np.zeros((n_rows(X), 0))
-        if self._basis:
-            atoms = take(self.arms, np.array(self._basis, dtype=np.int64))
-            z = self._factor.project(block(self.kernel, X, atoms))
+        z = self._features(X)
         residual = np.maximum(diagonal(self.kernel, X) - np.einsum("ij,ij->i", z, z), 0.0) / self.ridge
         signal = np.maximum(np.einsum("ij,ij->i", z @ self.solver, z), 0.0)
         return z, z @ self.weights, residual, signal
@@ -288,31 +342,21 @@ class SparseModel:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        given = {name.removeprefix("model_"): np.array(array) for name, array in arrays.items() if "model_" in name}
-        A, m, (core, steps) = n_rows(self.arms), len(given["basis"]), given["numbers"].tolist()
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
-            ("mean", "residual", "signal", "core_residual", "core_signal"), (A,)
-        )
-        shapes |= {"features": (m, A), "factor": (m, m), "solver": (m, m), "weights": (m,)}
-        shapes |= {"core_solver": (core, core), "columns": (len(given["slots"]), A)}
-        for name, shape in shapes.items():
-            if given[name].shape != shape or not np.isfinite(given[name]).all():
-                raise ValueError(f"the model's {name} does not fit")
-        named = np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")])
-        if named.size and not 0 <= named.min() <= named.max() < A:
-            raise ValueError("the model's arms do not fit")
-        self.members, self._basis, self._spare = (
-            given["members"],
-            given["basis"].tolist(),
-            set(given["spare"].tolist()),
-        )
-        self._core, self._steps = core, steps
+        core, self._steps = np.array(arrays["model_numbers"]).tolist()
+        A, m, kept = len(self.diag), len(arrays["model_basis"]), len(arrays["model_slots"])
+        lists = {name: (len(arrays[f"model_{name}"]),) for name in ("members", "basis", "spare", "slots")}
+        at_arms = dict.fromkeys(("mean", "residual", "signal", "core_residual", "core_signal"), (A,))
+        shapes = {"features": (m, A), "factor": (m, m), "solver": (m, m), "core_solver": (core, core)}
+        given = fitting(arrays, "model_", lists | at_arms | shapes | {"weights": (m,), "columns": (kept, A)})
+        check_numbers(np.concatenate([given[name] for name in lists]), A)
+        for name in ("members", "solver", "weights", "mean", "residual", "signal"):
+            setattr(self, name, given[name])
+        self._core, self._core_solver = core, given["core_solver"]
+        self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
+        self._basis, self._spare = given["basis"].tolist(), set(given["spare"].tolist())
+        self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
         self.columns.values = given["columns"]
         self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
-        self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
-        self.solver, self._core_solver, self.weights = given["solver"], given["core_solver"], given["weights"]
-        self.mean, self.residual, self.signal = given["mean"], given["residual"], given["signal"]
-        self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
 
 
 def _times_triangle(lower: Array, values: Array) -> Array:

@@ -23,7 +23,7 @@ def play(model, twin, arms, steps, *, beta=3.0, surprise=1.0):
     gaps, settled = [], 0
     for _ in range(steps):
         before = model._n
-        arm = model.best(beta, active, [])
+        arm = model.best(beta * np.sqrt(model.ridge), active, [])
         settled += model._n < before
         scores = np.where(active, twin.mean + beta * np.sqrt(twin.variance), -np.inf)
         gaps.append(float(scores.max() - scores[arm]))
@@ -94,7 +94,7 @@ def test_a_tiny_ridge_is_still_the_posterior():
     model, fresh = LazyPosterior(RBF(0.3), arms, 1e-8), ExactPosterior(RBF(0.3), arms, 1e-8)
     active = np.ones(600, dtype=bool)
     for _ in range(60):
-        arm = model.best(2.0, active, [])
+        arm = model.best(2e-4, active, [])
         model.observe(arm, float(np.sin(5 * arms[arm, 0])))
     fresh.rebuild(model.pulled, model.counts, model.sums)
     np.testing.assert_allclose(model.mean, fresh.mean, atol=1e-4)

@@ -64,7 +64,7 @@ class AutoUCB(BatchBKB):
         return isinstance(self._model, LazyPosterior)
 
     def _start(self) -> None:
-        if self._pays(np.count_nonzero(self.counts_)):
+        if self._pays(int(np.count_nonzero(self.counts_))):
             super()._start()
             return
         self._forget_batches()
@@ -92,7 +92,7 @@ class AutoUCB(BatchBKB):
         if not self.is_exact_:
             return super()._choose(limit)
         self.n_batches_ += 1
-        return [self._model.best(self.beta_, self.active_, self._pending)]
+        return [self._model.best(self._width(), self.active_, self._pending)]
 
     def _members(self) -> IntArray:
         return np.zeros(0, dtype=np.int64) if self.is_exact_ else super()._members()

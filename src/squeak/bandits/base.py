@@ -20,7 +20,7 @@ from squeak.bandits.checks import (
 )
 from squeak.bandits.evidence import fit_hyperparameters, refit_steps
 from squeak.bandits.posterior import Posterior
-from squeak.bandits.progress import PullBar
+from squeak.bandits.progress import progress
 from squeak.bandits.state import bandit_from_parts, parts_of_bandit
 from squeak.bandits.widths import Evidence, WidthLike, make_width
 from squeak.core import engine, storage
@@ -121,7 +121,7 @@ class Bandit:
 
     def _choose(self, limit: int | None) -> list[int]:
         """Return the arms to pull next, at least one and at most ``limit``: here the highest upper bound."""
-        return [self._now().best(self.beta_, self.active_, self._pending)]
+        return [self._now().best(self._width(), self.active_, self._pending)]
 
     def _now(self) -> Posterior:
         """Return the posterior given all rewards."""
@@ -282,14 +282,17 @@ class Bandit:
         self
         """
         end = self.n_told_ + check_count(n_steps, "n_steps")
-        with PullBar(self, n_steps) as bar:
+        with progress(type(self).__name__, "pulls", n_steps, self.verbose) as bar:
             while self.n_told_ < end:
                 left = self._asked(end - self.n_told_)
                 try:
                     while left:
                         now, left = (left[:1], left[1:]) if one_by_one else (left, [])
                         rewards = self._pull(now, f)
-                        bar.advance(len(now))
+                        if self.verbose:
+                            best = self.best_
+                            bar.set_postfix({"best": f"{best.mean:.4g} (arm {best.index})"}, refresh=False)
+                        bar.update(len(now))
                         if callback and any([callback(*pull) for pull in zip(now, rewards, strict=True)]):
                             return self
                 finally:

@@ -16,7 +16,7 @@ from squeak.bandits.sparse import SparsePosterior
 from squeak.core.fourier import FourierFeatures
 from squeak.core.kernels import diagonal
 from squeak.core.storage import register
-from squeak.core.types import Array, BoolArray, IntArray, Rows
+from squeak.core.types import Array, IntArray, Rows
 
 
 class ApartPosterior:
@@ -56,9 +56,7 @@ class UniformArms(Bandit):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
     Examples
@@ -112,9 +110,7 @@ class ExpectedImprovement(_Improvement):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`; beta is not used.
 
     References
@@ -142,9 +138,7 @@ class ProbabilityOfImprovement(_Improvement):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`; beta is not used.
 
     References
@@ -174,10 +168,8 @@ class GPBUCB(ExactBandit):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
     batch_size : int
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
     References
@@ -211,7 +203,7 @@ class GPBUCB(ExactBandit):
     def _choose(self, limit: int | None) -> list[int]:
         chosen: list[int] = []
         for _ in range(min(self.batch_size, limit or self.batch_size)):
-            chosen.append(self._model.best(self.beta_, self.active_, self._pending + chosen))
+            chosen.append(self._model.best(self._width(), self.active_, self._pending + chosen))
         return chosen
 
 
@@ -230,9 +222,7 @@ class SorUCB(BKB):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`BKB`.
 
     References
@@ -263,9 +253,7 @@ class DictionaryThompson(BKB):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`BKB`; beta is not used.
 
     References
@@ -307,17 +295,9 @@ class FourierPosterior(SorPosterior):
     def _features(self, X: Rows) -> Array:
         return self._fourier.block(np.asarray(X, dtype=np.float64))
 
-    def update(
-        self,
-        members: IntArray,
-        sure: BoolArray,
-        pulled: IntArray,
-        counts: Array,
-        sums: Array,
-        told: IntArray,
-        times: Array,
-    ) -> None:
+    def update(self, *parts: Any) -> None:
         """Take the pulls told; the dictionary plays no part."""
+        _, _, pulled, _, sums, told, times = parts
         for arm, count in zip(told.tolist(), times.tolist(), strict=True):
             self._pull(arm, count)
         self.weights = self.solver @ (np.take(self.features, pulled, axis=1) @ sums)

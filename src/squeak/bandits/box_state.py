@@ -24,7 +24,7 @@ def settings_of_box(box: Any) -> dict[str, Any]:
         "kernel": _kernel_to_data(box.kernel),
         "beta": box.beta,
         "n_initial": box.n_initial,
-        **box._model.settings(),
+        **box._model.settings,
     }
 
 
@@ -38,12 +38,12 @@ def parts_of_box(box: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             n, len(box.space.sides)
         ),
         "pending": np.array(box._pending).reshape(-1, width),
-        "recent": np.array(model._recent).reshape(-1, width),
+        "recent": np.array(model.recent).reshape(-1, width),
     }
-    if model.exact is not None:
-        arrays |= {MODEL + "arms": model.exact.arms, **model.exact.to_arrays()}
-    if model.dictionary is not None:
-        arrays |= {MODEL + name: array for name, array in model.dictionary.to_arrays().items()}
+    if isinstance(model.posterior, ExactPosterior):
+        arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
+    elif model.posterior is not None:
+        arrays |= {MODEL + name: array for name, array in model.posterior.to_arrays().items()}
     return arrays, {
         **settings_of_box(box),
         "seed": box._seed,
@@ -52,8 +52,8 @@ def parts_of_box(box: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "median": box._median,
         "spread": box._spread,
         "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
-        "numbers": [model.noise, model.centre, model.scale, model._sum],
-        "form": "exact" if model.exact is not None else "dictionary" if model.dictionary is not None else None,
+        "numbers": [model.noise, model.centre, 1.0, model.recent_sum],
+        "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
     }
 
 
@@ -84,17 +84,17 @@ def box_from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any]) ->
 
 
 def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-    model.noise, model.centre, model.scale, model._sum = (float(number) for number in content["numbers"])
-    model._recent = list(np.array(arrays["recent"]))
+    model.noise, model.centre, _, model.recent_sum = (float(number) for number in content["numbers"])
+    model.recent = list(np.array(arrays["recent"]))
     if content["fitted"] is None:
         return
     model.kernel = kernel_from_data(content["fitted"])
     if content["form"] == "exact":
-        model.exact = ExactPosterior(model.kernel, np.array(arrays[MODEL + "arms"]), model.noise**2)
-        model.exact.restore(arrays)
+        model.posterior = ExactPosterior(model.kernel, np.array(arrays[MODEL + "arms"]), model.noise**2)
+        model.posterior.restore(arrays)
     else:
         inner = {name.removeprefix(MODEL): array for name, array in arrays.items() if name.startswith(MODEL)}
-        model.dictionary = BoxDictionary.from_arrays(model.kernel, model.noise**2, inner)
+        model.posterior = BoxDictionary.from_arrays(model.kernel, model.noise**2, inner)
 
 
 def _kernel_to_data(kernel: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.bandits.exact import DRIFT, ExactPosterior
+from squeak.bandits.exact import DRIFT, ExactPosterior, counted, repeat_factor
 from squeak.bandits.posterior import check_numbers, fitting, kernel_row
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import take
@@ -94,12 +94,13 @@ class LazyPosterior:
             self._settle()
         return self.base.variance_with(pending) if pending else self.variance
 
-    def best(self, beta: float, active: BoolArray, pending: list[int]) -> int:
-        """Return the active arm with the largest μ + β·s, where s knows of the pending pulls."""
+    def best(self, width: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ + β·s/√λ, where s knows of the pending pulls; β is ``width``."""
         if pending and self._n:
             self._settle()
         if pending:
-            return self.base.best(beta, active, pending)
+            return self.base.best(width, active, pending)
+        beta = width / math.sqrt(self.ridge)
         if self._contenders is None:
             self._settle()
             self._choose_contenders(beta, active)
@@ -110,7 +111,7 @@ class LazyPosterior:
         if self._n == 0 or self._place[arm] >= 0:
             return arm
         self._settle()
-        return self.best(beta, active, pending)
+        return self.best(width, active, pending)
 
     def _choose_contenders(self, beta: float, active: BoolArray) -> None:
         base = self.base
@@ -166,14 +167,20 @@ class LazyPosterior:
             w, gain = self._inverse_row(slot), self.ridge / self.counts[slot]
             here = max(float(gain - gain * gain * w[slot]), 0.0)
             mean = float(averages[slot] - gain * (w @ averages))
-            drop = self.ridge * times / (self.counts[slot] * (self.counts[slot] + times))
-            factor = drop / (1.0 - drop * w[slot])
+            factor = repeat_factor(self.ridge, self.counts[slot], times, w[slot])
         if self._drifted(arm, here):
             self.rebuild(self.pulled, self.counts, self.sums)
             self.observe(arm, total, times)
             return
         error = total / times - mean
-        self._count(arm, slot, total, times)
+        if slot < 0:
+            if self._contenders is not None:
+                self._values[self.size] = self._value_row(arm, self._contenders)
+            self._slots[arm] = self.size
+            self._new.append(arm)
+        self.pulled, self.counts, self.sums = counted(
+            (self.pulled, self.counts, self.sums), slot, arm, total, times
+        )
         self._W[self._n, : len(w)] = w
         self._scalars[:, self._n] = factor, gain, error / (ridge + here), 1.0 / (ridge + here)
         self.logdet += math.log1p(here / ridge)
@@ -187,18 +194,6 @@ class LazyPosterior:
         if self._n == 0 or self._contenders is None or self._place[arm] < 0:
             return False
         return bool(abs(here - self._variance[self._place[arm]]) > DRIFT * self.ridge)
-
-    def _count(self, arm: int, slot: int, total: float, times: int) -> None:
-        if slot >= 0:
-            self.counts[slot] += times
-            self.sums[slot] += total
-            return
-        if self._contenders is not None:
-            self._values[self.size] = self._value_row(arm, self._contenders)
-        self._slots[arm] = self.size
-        self._new.append(arm)
-        self.pulled = np.append(self.pulled, arm)
-        self.counts, self.sums = np.append(self.counts, float(times)), np.append(self.sums, total)
 
     def _update_contenders(self, arm: int, after: float) -> None:
         if self._contenders is None:
@@ -250,7 +245,8 @@ class LazyPosterior:
             mean, variance, columns = self._now()
             known = (self.pulled, self.counts, self.sums)
             W = self._W[: self._n, : self.size]
-            self.base.absorb((mean, variance, self.logdet), known, columns, W, self._scalars[0, : self._n])
+            change = W.T @ (self._scalars[0, : self._n, None] * W)
+            self.base.absorb((mean, variance, self.logdet), known, columns, change)
         self._begin()
 
     def rebuild(self, pulled: IntArray, counts: Array, sums: Array) -> None:
@@ -293,10 +289,9 @@ class LazyPosterior:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
         self.base.restore(arrays)
         self._begin()
-        u, n, m = (len(arrays[f"lazy_{name}"]) for name in ("pulled", "rows", "contenders"))
-        shapes = {"pulled": (u,), "counts": (u,), "sums": (u,), "rows": (n, u), "scalars": (4, n), "totals": (2,)}
-        part = fitting(arrays, "lazy_", shapes | {"contenders": (m,), "mean": (m,), "variance": (m,)})
+        part = fitting(STATE, arrays, "lazy_")
         arms, s = len(self.base.diag), self.base.size
+        u, n = len(part["pulled"]), len(part["rows"])
         check_numbers(np.concatenate([part["pulled"], part["contenders"]]), arms)
         if not s <= u <= s + n <= s + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
             raise ValueError("the pulls put off do not fit")
@@ -306,5 +301,11 @@ class LazyPosterior:
         self._n = n
         self._W[:n, :u], self._scalars[:, :n] = part["rows"], part["scalars"]
         self.logdet, self._rho = part["totals"].tolist()
-        if m:
+        if len(part["contenders"]):
             self._gather(part["contenders"], part["mean"], part["variance"])
+
+
+STATE = {
+    **{"pulled": ("u",), "counts": ("u",), "sums": ("u",), "rows": ("n", "u"), "scalars": (4, "n"), "totals": (2,)},
+    **{"contenders": ("m",), "mean": ("m",), "variance": ("m",)},
+}

@@ -29,8 +29,8 @@ class Posterior(Protocol):
     def variance_with(self, pending: list[int]) -> Array:
         """Return s² at every arm once the pending pulls are told; it does not depend on their rewards."""
 
-    def best(self, beta: float, active: BoolArray, pending: list[int]) -> int:
-        """Return the active arm with the largest μ + β·s, where s knows of the pending pulls."""
+    def best(self, width: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ + β·s/√λ, where s knows of the pending pulls; β is ``width``."""
 
     def variance_sum(self, counts: IntArray) -> float:
         """Return Σ_i n_i·s_i² over the arms, pulled ``counts`` times each."""
@@ -55,10 +55,16 @@ def kernel_row(kernel: Any, arms: Rows, diag: Array, arm: int, others: IntArray 
     return np.asarray(values)
 
 
-def fitting(arrays: dict[str, Any], prefix: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
-    """Return copies of a model's arrays by their short names; raise where a shape is wrong or a number not finite."""
-    given = {name: np.array(arrays[prefix + name]) for name in shapes}
-    for name, shape in shapes.items():
+def fitting(table: dict[str, tuple[Any, ...]], arrays: Any, prefix: str, **sizes: int) -> dict[str, Any]:
+    """Return copies of a model's arrays by their short names; raise where a shape is wrong or a number not finite.
+
+    ``table`` says the shape of each: a length is a number, or a name that stands for the same number everywhere.
+    """
+    given = {name: np.array(arrays[prefix + name]) for name in table}
+    for name, lengths in table.items():
+        for length, there in zip(lengths, given[name].shape, strict=True):
+            sizes.setdefault(str(length), int(length) if isinstance(length, int) else there)
+        shape = tuple(sizes[str(length)] for length in lengths)
         if given[name].shape != shape or not np.isfinite(given[name]).all():
             raise ValueError(f"the model's {name} does not fit")
     return given

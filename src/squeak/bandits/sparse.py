@@ -17,7 +17,6 @@ changes V by a matrix of rank one, O(A·m) again. Only when an arm of the core l
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -113,10 +112,9 @@ class SparsePosterior:
             signal, solver = self._after_pull(arm, 1, signal, solver)
         return self._total(self.residual, signal)
 
-    def best(self, beta: float, active: BoolArray, pending: list[int]) -> int:
-        """Return the active arm with the largest μ̃ + β·s̃, where s̃ knows of the pending pulls."""
-        scores = upper_bound(self.mean, np.sqrt(self._leverage_with(pending)), beta * math.sqrt(self.ridge))
-        return highest(scores, active)
+    def best(self, width: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ̃ + β·σ̃, where σ̃ knows of the pending pulls; β is ``width``."""
+        return highest(upper_bound(self.mean, np.sqrt(self._leverage_with(pending)), width), active)
 
     def variance_sum(self, counts: IntArray) -> float:
         """Return Σ_i n_i·s̃_i² over the arms."""
@@ -294,25 +292,21 @@ class SparsePosterior:
     def _at(self, X: Rows) -> tuple[Array, Array, Array, Array]:
         """Return features, mean, residual and signal at any rows."""
         z = self._features(X)
-        residual = np.maximum(diagonal(self.kernel, X) - np.einsum("ij,ij->i", z, z), 0.0) / self.ridge
-        signal = np.maximum(np.einsum("ij,ij->i", z @ self.solver, z), 0.0)
-        return z, z @ self.weights, residual, signal
+        residual, signal = two_terms(z, diagonal(self.kernel, X), self.solver)
+        return z, z @ self.weights, residual / self.ridge, signal
 
     def add(self, rows: Rows) -> None:
         """Add arms, in O(new·m²)."""
         z, mean, residual, signal = self._at(rows)
-        core = z[:, : self._core]
-        core_residual = diagonal(self.kernel, rows) - np.einsum("ij,ij->i", core, core)
-        core_signal = np.einsum("ij,ij->i", core @ self._core_solver, core)
-        self.arms = join(self.arms, rows)
-        self.diag = np.concatenate([self.diag, diagonal(self.kernel, rows)])
+        diag = diagonal(self.kernel, rows)
+        core_residual, core_signal = two_terms(z[:, : self._core], diag, self._core_solver)
+        self.arms, self.diag = join(self.arms, rows), np.append(self.diag, diag)
         self.columns.add(self.arms, self.diag, rows)
         self._buffer = np.hstack([self.features, z.T])
-        self.mean = np.concatenate([self.mean, mean])
-        self.residual = np.concatenate([self.residual, residual])
-        self.signal = np.concatenate([self.signal, signal])
-        self._core_residual = np.concatenate([self._core_residual, np.maximum(core_residual, 0.0) / self.ridge])
-        self._core_signal = np.concatenate([self._core_signal, np.maximum(core_signal, 0.0)])
+        self.mean, self.residual = np.append(self.mean, mean), np.append(self.residual, residual)
+        self.signal = np.append(self.signal, signal)
+        self._core_residual = np.append(self._core_residual, core_residual / self.ridge)
+        self._core_signal = np.append(self._core_signal, core_signal)
 
     def log_determinant(self, pulled: IntArray, counts: Array) -> float:
         """Return logdet(V/λ) + Σ_i log(1 + n_i·residual_i), an upper bound of logdet(I + K_t/λ)."""
@@ -342,21 +336,35 @@ class SparsePosterior:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        core, self._steps = np.array(arrays["model_numbers"]).tolist()
-        A, m, kept = len(self.diag), len(arrays["model_basis"]), len(arrays["model_slots"])
-        lists = {name: (len(arrays[f"model_{name}"]),) for name in ("members", "basis", "spare", "slots")}
-        at_arms = dict.fromkeys(("mean", "residual", "signal", "core_residual", "core_signal"), (A,))
-        shapes = {"features": (m, A), "factor": (m, m), "solver": (m, m), "core_solver": (core, core)}
-        given = fitting(arrays, "model_", lists | at_arms | shapes | {"weights": (m,), "columns": (kept, A)})
-        check_numbers(np.concatenate([given[name] for name in lists]), A)
+        given = fitting(STATE, arrays, "model_", arms=len(self.diag))
+        check_numbers(
+            np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")]), len(self.diag)
+        )
+        self._core, self._steps = given["numbers"].tolist()
+        if self._core != len(given["core_solver"]):
+            raise ValueError("the model's core does not fit")
         for name in ("members", "solver", "weights", "mean", "residual", "signal"):
             setattr(self, name, given[name])
-        self._core, self._core_solver = core, given["core_solver"]
         self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
+        self._core_solver = given["core_solver"]
         self._basis, self._spare = given["basis"].tolist(), set(given["spare"].tolist())
         self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
         self.columns.values = given["columns"]
         self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
+
+
+STATE = {
+    **{name: ("arms",) for name in ("mean", "residual", "signal", "core_residual", "core_signal")},
+    **{"members": ("members",), "basis": ("m",), "spare": ("spare",), "slots": ("kept",), "numbers": (2,)},
+    **{"features": ("m", "arms"), "factor": ("m", "m"), "solver": ("m", "m"), "weights": ("m",)},
+    **{"core_solver": ("core", "core"), "columns": ("kept", "arms")},
+}
+
+
+def two_terms(z: Array, diag: Array, solver: Array) -> tuple[Array, Array]:
+    """Return what the dictionary cannot see, k(x, x) − ‖z‖², and what the pulls have not told, zᵀV⁻¹z, for rows z."""
+    residual = np.maximum(diag - np.einsum("ij,ij->i", z, z), 0.0)
+    return residual, np.maximum(np.einsum("ij,ij->i", z @ solver, z), 0.0)
 
 
 def _times_triangle(lower: Array, values: Array) -> Array:

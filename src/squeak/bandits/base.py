@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -21,9 +20,9 @@ from squeak.bandits.checks import (
 from squeak.bandits.evidence import fit_hyperparameters, refit_steps
 from squeak.bandits.posterior import Posterior
 from squeak.bandits.progress import progress
-from squeak.bandits.state import bandit_from_parts, parts_of_bandit
+from squeak.bandits.state import SavedBandit
 from squeak.bandits.widths import Evidence, WidthLike, make_width
-from squeak.core import engine, storage
+from squeak.core import engine
 from squeak.core.kernels import diagonal, resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
@@ -37,8 +36,8 @@ B = TypeVar("B", bound="Bandit")
 class Best:
     """The arm to recommend, or the point of a box; also a pair, ``point, value = best``.
 
-    ``index`` is the arm's number (of a point, its place among those told), ``arm`` its row (the point itself), ``mean``
-    and ``std`` are what the posterior says of f there (of a point, ``mean`` is the largest value told).
+    ``index`` is the arm's number (of a point, its place among those told) and ``arm`` its row (the point itself);
+    ``mean`` and ``std`` are what the posterior says of f there (of a point, ``mean`` is the largest value told).
     """
 
     index: int
@@ -53,13 +52,11 @@ class Best:
         return (self.arm, self.mean)[place]
 
 
-class Bandit:
+class Bandit(SavedBandit):
     """Base of the bandits over arms: ``ask`` which arm to pull, ``tell`` what it gave.
 
     Between calls: ``counts_`` and ``sums_`` hold every reward told, ``pending_`` every pull asked and not told yet.
     """
-
-    kind: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -109,7 +106,7 @@ class Bandit:
     """A subclass's own parameters, by the constructor's names."""
 
     _model: Any
-    """The :class:`~squeak.bandits.posterior.Posterior`."""
+    """The :class:`~squeak.bandits.posterior.Posterior`; which one, the subclass says."""
 
     def _start(self) -> None:
         """Make the model anew from kernel, noise and the counts so far."""
@@ -171,15 +168,10 @@ class Bandit:
 
     def _width(self) -> float:
         """Return β in ridge-leverage units."""
+        known = {"ridge": self.ridge_, "noise": self.noise_, "norm": self.norm, "delta": self.delta}
+        variance_sum = self._now().variance_sum(self.counts_) / self.ridge_
         seen = Evidence(
-            ridge=self.ridge_,
-            noise=self.noise_,
-            norm=self.norm,
-            delta=self.delta,
-            largest=self._largest,
-            pulls=self.n_told_,
-            log_sum=self._log_sum,
-            variance_sum=self._now().variance_sum(self.counts_) / self.ridge_,
+            **known, largest=self._largest, pulls=self.n_told_, log_sum=self._log_sum, variance_sum=variance_sum
         )
         return self.beta(seen)
 
@@ -274,8 +266,8 @@ class Bandit:
         callback : callable, optional
             Called with each arm and its reward once they are told; a true answer ends the run.
         one_by_one : bool
-            Tell each reward of a batch as it comes, and not all together: where rewards are dear, so that a callback
-            can save each of them.
+            Tell each reward of a batch as it comes, and not all together: where rewards are dear, a callback can
+            then save each of them.
 
         Returns
         -------
@@ -293,7 +285,8 @@ class Bandit:
                             best = self.best_
                             bar.set_postfix({"best": f"{best.mean:.4g} (arm {best.index})"}, refresh=False)
                         bar.update(len(now))
-                        if callback and any([callback(*pull) for pull in zip(now, rewards, strict=True)]):
+                        answers = [callback(*pull) for pull in zip(now, rewards, strict=True)] if callback else []
+                        if any(answers):
                             return self
                 finally:
                     self._drop(left)
@@ -408,28 +401,17 @@ class Bandit:
     def in_units_of_rewards(self: B) -> B:
         """Return the bandit anew, its prior in the units of the rewards told so far.
 
-        The prior mean is their mean; kernel and noise are multiplied to their spread. The new bandit has the same seed,
-        is told the same rewards, and has nothing pending.
+        The prior mean is their mean; kernel and noise are multiplied to their spread. The new bandit has the same
+        seed, is told the same rewards, and has nothing pending.
 
         Returns
         -------
         Bandit
             Of the same class.
         """
-        spread = float(self.rewards_.std()) or 1.0
-        made = type(self)(
-            self.arms_,
-            spread**2 * self.kernel_,
-            noise=spread * self.noise_,
-            prior_mean=float(self.rewards_.mean()),
-            norm=self.norm,
-            delta=self.delta,
-            beta=self.beta,
-            refit=self.refit,
-            random_state=self._seed,
-            verbose=self.verbose,
-            **self._options(),
-        )
+        spread, mean = float(self.rewards_.std()) or 1.0, float(self.rewards_.mean())
+        given = self._parameters() | {"noise": spread * self.noise_, "prior_mean": mean} | self._options()
+        made = type(self)(self.arms_, spread**2 * self.kernel_, random_state=self._seed, **given)
         made.tell(self.pulls_, self.rewards_)
         return made
 
@@ -445,7 +427,13 @@ class Bandit:
 
     # files
 
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters that all bandits have, by the constructor's names, but arms, kernel and seed."""
+        own = {name: getattr(self, name) for name in ("norm", "delta", "beta", "refit", "verbose")}
+        return {"noise": self.noise_, "prior_mean": self.prior_mean_, **own}
+
     def _options(self) -> dict[str, Any]:
+        """Return a subclass's own parameters."""
         return {name: getattr(self, name) for name in self.OPTIONS}
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -454,23 +442,3 @@ class Bandit:
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         self._model.restore(arrays)
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the bandit's arrays and the rest as JSON data, for a file."""
-        return parts_of_bandit(self)
-
-    @classmethod
-    def from_parts(cls: type[B], arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> B:
-        """Return the bandit that :meth:`to_parts` took apart, as it stood."""
-        made: B = bandit_from_parts(cls, arrays, content, kernel)
-        return made
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
-        storage.save(self, path)
-
-    @classmethod
-    def load(cls: type[B], path: str | os.PathLike[str], kernel: Any = None) -> B:
-        """Read a bandit back; ``kernel`` is needed where the kernel is code."""
-        loaded: B = storage.load(path, kernel=kernel, kind=cls.kind)
-        return loaded

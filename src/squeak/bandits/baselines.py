@@ -1,4 +1,4 @@
-"""What to compare with, each in as few lines as it takes: uniform pulls, improvement, fixed batches, other features."""
+"""What to compare with: uniform pulls, improvement, batches of a fixed size, other posteriors, other features."""
 
 from __future__ import annotations
 
@@ -197,7 +197,12 @@ class GPBUCB(ExactBandit):
         super().__init__(arms, kernel, **params)
 
     def ask(self) -> Any:
-        """Return the numbers of the arms to pull next, an array."""
+        """Return the numbers of the arms to pull next.
+
+        Returns
+        -------
+        array of ints
+        """
         return np.array(self._asked(None), dtype=np.int64)
 
     def _choose(self, limit: int | None) -> list[int]:

@@ -166,9 +166,13 @@ class BatchBKB(SparseBandit):
         super().__init__(arms, kernel, oversampling=oversampling, **params)
 
     def ask(self) -> Any:
-        """Return the numbers of the arms to pull next, an array; an arm may come more than once.
+        """Return the numbers of the arms to pull next; an arm may come more than once.
 
         It may be asked again before all rewards are told: what is pending counts as part of the batch.
+
+        Returns
+        -------
+        array of ints
         """
         return np.array(self._asked(None), dtype=np.int64)
 

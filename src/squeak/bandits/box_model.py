@@ -21,7 +21,7 @@ from squeak.core.nystrom import TILE, FixedFeatures, spanning_features
 from squeak.core.types import Array, IntArray
 
 SHARE = 50
-"""A new dictionary is drawn once a 50th of all points has come since the last, so that its cost per step is flat."""
+"""A new dictionary is drawn once a 50th of all points has come since the last: its cost per step is then flat."""
 
 
 class BoxDictionary:

@@ -10,6 +10,7 @@ import numpy as np
 from squeak.bandits.box_model import BoxDictionary, BoxModel
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.space import Categorical, Integer, Real, Space
+from squeak.bandits.state import Saved
 from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.storage import NotStoredError
 from squeak.core.types import Array
@@ -17,70 +18,105 @@ from squeak.core.types import Array
 MODEL = "box_"
 
 
-def settings_of_box(box: Any) -> dict[str, Any]:
-    """Return what the box was made with, but its seed, as JSON data."""
-    return {
-        "sides": [_side_to_data(side) for side in box.space.sides],
-        "kernel": _kernel_to_data(box.kernel),
-        "beta": box.beta,
-        "n_initial": box.n_initial,
-        **box._model.settings,
-    }
+class SavedBox(Saved):
+    """How a :class:`~squeak.bandits.continuous.BoxUCB` is taken apart for a file, and made from its parts."""
 
+    def settings(self: Any, *, seeded: bool) -> dict[str, Any]:
+        """Return what the box was made with as JSON data, its seed only where it is asked for.
 
-def parts_of_box(box: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a box's arrays and the rest as JSON data."""
-    n, model, width = box.n_told_, box._model, box.space.width
-    arrays = {
-        "rows": box._rows[:n],
-        "values": box._values[:n],
-        "points": np.array([_to_numbers(box.space, point) for point in box._points]).reshape(
-            n, len(box.space.sides)
-        ),
-        "pending": np.array(box._pending).reshape(-1, width),
-        "recent": np.array(model.recent).reshape(-1, width),
-    }
-    if isinstance(model.posterior, ExactPosterior):
-        arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
-    elif model.posterior is not None:
-        arrays |= {MODEL + name: array for name, array in model.posterior.to_arrays().items()}
-    return arrays, {
-        **settings_of_box(box),
-        "seed": box._seed,
-        "asked": box._asked,
-        "fitted_at": box._fitted_at,
-        "median": box._median,
-        "spread": box._spread,
-        "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
-        "numbers": [model.noise, model.centre, 1.0, model.recent_sum],
-        "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
-    }
+        Parameters
+        ----------
+        seeded : bool
 
+        Returns
+        -------
+        dict
+        """
+        return {
+            "sides": [_side_to_data(side) for side in self.space.sides],
+            "kernel": _kernel_to_data(self.kernel),
+            "beta": self.beta,
+            "n_initial": self.n_initial,
+            **self._model.settings,
+            **({"seed": self._seed} if seeded else {}),
+        }
 
-def box_from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any]) -> Any:
-    """Return the box from its parts; anything that does not fit raises."""
-    names = ("beta", "n_initial", "crossover", "max_atoms", "oversampling", "batch_factor")
-    box = cls(
-        [_side_from_data(side) for side in content["sides"]],
-        kernel_from_data(content["kernel"]),
-        random_state=0,
-        **{name: content[name] for name in names},
-    )
-    n, width = len(arrays["values"]), box.space.width
-    shapes = {"rows": (n, width), "values": (n,), "points": (n, len(box.space.sides))}
-    shapes |= {name: (len(arrays[name]), width) for name in ("pending", "recent")}
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
-            raise ValueError(f"its {name} do not fit")
-    box._reseed(int(content["seed"]))
-    box._rows, box._values = np.vstack([arrays["rows"], box._rows]), np.append(arrays["values"], box._values)
-    box.n_told_ = n
-    box._points = [_from_numbers(box.space, row) for row in arrays["points"]]
-    box._pending, box._asked = list(np.array(arrays["pending"])), int(content["asked"])
-    box._fitted_at = int(content["fitted_at"])
-    box._median, box._spread = float(content["median"]), float(content["spread"])
-    _restore_model(box._model, arrays, content)
-    return box
+    def to_parts(self: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the parts for a file.
+
+        Returns
+        -------
+        arrays : dict of str to array
+        content : dict
+            The rest, as JSON data.
+        """
+        n, model, width = self.n_told_, self._model, self.space.width
+        points = [_to_numbers(self.space, point) for point in self._points]
+        arrays = {
+            "rows": self._rows[:n],
+            "values": self._values[:n],
+            "points": np.array(points).reshape(n, len(self.space.sides)),
+            "pending": np.array(self._pending).reshape(-1, width),
+            "recent": np.array(model.recent).reshape(-1, width),
+        }
+        if isinstance(model.posterior, ExactPosterior):
+            arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
+        elif model.posterior is not None:
+            arrays |= {MODEL + name: array for name, array in model.posterior.to_arrays().items()}
+        return arrays, {
+            **self.settings(seeded=True),
+            "asked": self._asked,
+            "fitted_at": self._fitted_at,
+            "median": self._median,
+            "spread": self._spread,
+            "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
+            "numbers": [model.noise, model.centre, 1.0, model.recent_sum],
+            "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
+        }
+
+    @classmethod
+    def from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
+        """Return the box that :meth:`to_parts` took apart; anything that does not fit raises.
+
+        Parameters
+        ----------
+        arrays, content : dicts
+        kernel : None
+            Kernels that are code are never stored with a box.
+
+        Returns
+        -------
+        BoxUCB
+        """
+        names = ("beta", "n_initial", "crossover", "max_atoms", "oversampling", "batch_factor")
+        box = cls(
+            [_side_from_data(side) for side in content["sides"]],
+            kernel_from_data(content["kernel"]),
+            random_state=0,
+            **{name: content[name] for name in names},
+        )
+        box.set_parts(arrays, content)
+        return box
+
+    def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
+        n, width = len(arrays["values"]), self.space.width
+        shapes = {"rows": (n, width), "values": (n,), "points": (n, len(self.space.sides))}
+        shapes |= {name: (len(arrays[name]), width) for name in ("pending", "recent")}
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
+                raise ValueError(f"its {name} do not fit")
+        self._reseed(int(content["seed"]))
+        self._rows, self._values = (
+            np.vstack([arrays["rows"], self._rows]),
+            np.append(arrays["values"], self._values),
+        )
+        self.n_told_ = n
+        self._points = [_from_numbers(self.space, row) for row in arrays["points"]]
+        self._pending, self._asked = list(np.array(arrays["pending"])), int(content["asked"])
+        self._fitted_at = int(content["fitted_at"])
+        self._median, self._spread = float(content["median"]), float(content["spread"])
+        _restore_model(self._model, arrays, content)
 
 
 def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, Any]) -> None:

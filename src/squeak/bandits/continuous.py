@@ -16,7 +16,7 @@ from scipy.stats import qmc
 from squeak.bandits.acquisitions import improvement, upper_bound
 from squeak.bandits.base import Best
 from squeak.bandits.box_model import BoxModel
-from squeak.bandits.box_state import box_from_parts, parts_of_box, settings_of_box
+from squeak.bandits.box_state import SavedBox
 from squeak.bandits.checks import check_count, check_positive
 from squeak.bandits.evidence import fit_hyperparameters
 from squeak.bandits.progress import progress
@@ -38,7 +38,7 @@ ROUNDS = 8
 
 
 @storage.register
-class BoxUCB:
+class BoxUCB(SavedBox):
     """Choose the next point of a box by a Gaussian process; ask and tell, values are maximised.
 
     Each step looks at Sobol points over the box, moved by a random shift, and at points around the best so far, and
@@ -230,7 +230,7 @@ class BoxUCB:
         self._fitted_at = len(X)
 
     def _warped(self, y: Array) -> Array:
-        """Return the values in units of the better half's spread, the worse half squeezed: how bad hardly matters."""
+        """Return the values in units of the better half's spread; the worse half matters little and is squeezed."""
         scaled = (y - self._median) / self._spread
         return np.where(scaled >= 0, scaled, -np.log1p(np.maximum(-scaled, 0.0)))
 
@@ -297,36 +297,6 @@ class BoxUCB:
     def told_(self) -> tuple[list[Any], Array]:
         """The points told, in order, and their values."""
         return self.pulls_, self.rewards_
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the box's arrays and the rest as JSON data, for a file."""
-        return parts_of_box(self)
-
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> BoxUCB:
-        """Return the box that :meth:`to_parts` took apart, as it stood; kernels that are code are never stored."""
-        made: BoxUCB = box_from_parts(cls, arrays, content)
-        return made
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
-        storage.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> BoxUCB:
-        """Read a box back.
-
-        Parameters
-        ----------
-        path : path
-
-        Returns
-        -------
-        BoxUCB
-            As it stood when it was saved.
-        """
-        loaded: BoxUCB = storage.load(path, kind=cls.kind)
-        return loaded
 
 
 @dataclass(frozen=True)
@@ -422,6 +392,6 @@ def _known(points: Any, values: Any) -> list[tuple[Any, float]]:
 def _resumed(path: str | os.PathLike[str], fresh: BoxUCB, *, seeded: bool) -> BoxUCB:
     """Return the box in a file, which must have been made as the fresh one was."""
     box = BoxUCB.load(path)
-    if settings_of_box(box) != settings_of_box(fresh) or (seeded and box._seed != fresh._seed):
+    if box.settings(seeded=seeded) != fresh.settings(seeded=seeded):
         raise ValueError(f"{path} belongs to a run with other bounds or parameters")
     return box

@@ -87,7 +87,7 @@ class ExactPosterior:
         return self._pull(arm)[0]
 
     def _pull(self, arm: int) -> tuple[Array, Array, Array]:
-        """Return the covariance, the arm's kernel column if it is new, and w: a pull adds a multiple of wwᵀ to M⁻¹."""
+        """Return the covariance, a new arm's kernel column, and w: a pull adds a multiple of wwᵀ to M⁻¹."""
         slot = self._slots[arm]
         if slot >= 0:  # K_u e = M e − (λ/n) e, so that only one column of the inverse is needed
             w = self.inverse[slot].copy()
@@ -181,7 +181,7 @@ class ExactPosterior:
     ) -> None:
         """Take the result of some pulls.
 
-        These are mean, variance and logdet; arms, counts and sums; the new arms' columns; what the inverse grows by.
+        These are mean, variance, logdet; arms, counts and sums; the new arms' columns; what the inverse grows by.
         """
         before, u = self.size, len(known[0])
         self._reserve(u)

@@ -12,7 +12,8 @@ dictionary.
 
 Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they
 are from step to step, and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull
-changes V by a matrix of rank one, O(A·m) again. Only when an arm of the core leaves is everything made anew, O(A·m²).
+changes V by a matrix of rank one, O(A·m) again. Only when an arm of the core leaves is everything made anew, in
+O(A·m²).
 """
 
 from __future__ import annotations
@@ -23,8 +24,7 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 
 from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.columns import Columns
-from squeak.bandits.posterior import check_numbers, fitting
+from squeak.bandits.posterior import check_numbers, fitting, kernel_row
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.nystrom import FixedFeatures, spanning_features
@@ -67,7 +67,7 @@ class SparsePosterior:
     def __init__(self, kernel: Any, arms: Rows, ridge: float, variance: Array | None = None) -> None:
         self.kernel, self.arms, self.ridge = kernel, arms, ridge
         self.diag = diagonal(kernel, arms)
-        self.columns = Columns(kernel, arms, self.diag)
+        self._columns: dict[int, Array] = {}  # k(x_i, arms) of arms that were in a dictionary lately
         self.members: IntArray = np.zeros(0, dtype=np.int64)
         self.mean = np.zeros(len(self.diag))
         self.residual = (self.diag if variance is None else variance) / ridge
@@ -121,7 +121,7 @@ class SparsePosterior:
         return self.ridge * float(counts @ self.leverage)
 
     def information(self, arms: IntArray, times: IntArray, inflation: float) -> float:
-        """Return what pulls add to the log-determinant: log det(I + a·√n(B + R)√n), B and R the variance's two terms.
+        """Return what pulls add to the log-determinant: log det(I + a·√n(B + R)√n), B and R the two terms of σ̃².
 
         For one arm it is log(1 + a·n·σ̃²); for many told at once it is at most the sum of those, and no less than
         what the same pulls give one after the other.
@@ -183,7 +183,8 @@ class SparsePosterior:
         if not solved:
             self._solve(there, counts)
         self.members = members.copy()
-        self.columns.trim(members)
+        if len(self._columns) > max(2 * len(members), 64):
+            self._columns = {arm: self._columns[arm] for arm in members.tolist() if arm in self._columns}
         self.weights = self.solver @ (there @ sums)
         self.mean = self.weights @ self.features
 
@@ -219,15 +220,22 @@ class SparsePosterior:
         self._basis = chosen.tolist()
         self._spare = set(members.tolist()) - set(self._basis)
         self._factor = GrowingCholesky(inverse)
-        self._buffer = _times_triangle(inverse, self.columns.take(chosen))
+        self._buffer = _times_triangle(inverse, self._take_columns(chosen))
         square = np.einsum("ij,ij->j", self._buffer, self._buffer)
         self.residual = np.maximum(self.diag - square, 0.0) / self.ridge
         self.signal, self.solver = np.zeros(len(self.diag)), np.zeros((len(chosen), len(chosen)))
 
+    def _take_columns(self, arms: IntArray) -> Array:
+        """Return k(x_i, arms) of some arms, (m, A), in a new array; each is computed once."""
+        for arm in arms.tolist():
+            if arm not in self._columns:
+                self._columns[arm] = kernel_row(self.kernel, self.arms, self.diag, arm)
+        return np.array([self._columns[arm] for arm in arms.tolist()]).reshape(-1, len(self.diag))
+
     def _append(self, arms: list[int], pulled: IntArray, counts: Array, solved: bool) -> None:
         """Add the coordinates of more arms, in O(A·m) each; ``solved``: V⁻¹ and signal follow at once."""
         m, block_arms = len(self._basis), np.array(arms, dtype=np.int64)
-        left = self.columns.take(block_arms)
+        left = self._take_columns(block_arms)
         left -= np.take(self.features, block_arms, axis=1).T @ self.features
         schur = left[:, block_arms]
         largest, least = float(schur.diagonal().max()), IN_SPAN * float(self.diag[block_arms].max())
@@ -301,7 +309,12 @@ class SparsePosterior:
         diag = diagonal(self.kernel, rows)
         core_residual, core_signal = two_terms(z[:, : self._core], diag, self._core_solver)
         self.arms, self.diag = join(self.arms, rows), np.append(self.diag, diag)
-        self.columns.add(self.arms, self.diag, rows)
+        if self._columns:
+            kept = np.fromiter(self._columns, dtype=np.int64)
+            more = block(self.kernel, take(self.arms, kept), rows)
+            self._columns = {
+                arm: np.append(self._columns[arm], new) for arm, new in zip(kept.tolist(), more, strict=True)
+            }
         self._buffer = np.hstack([self.features, z.T])
         self.mean, self.residual = np.append(self.mean, mean), np.append(self.residual, residual)
         self.signal = np.append(self.signal, signal)
@@ -320,8 +333,8 @@ class SparsePosterior:
             "model_basis": np.array(self._basis, dtype=np.int64),
             "model_spare": np.array(sorted(self._spare), dtype=np.int64),
             "model_numbers": np.array([self._core, self._steps], dtype=np.int64),
-            "model_slots": np.fromiter(self.columns.slots, dtype=np.int64),
-            "model_columns": self.columns.values[: len(self.columns.slots)],
+            "model_slots": np.fromiter(self._columns, dtype=np.int64),
+            "model_columns": np.array(list(self._columns.values())).reshape(-1, len(self.diag)),
             "model_features": self.features,
             "model_factor": self._factor.inverse,
             "model_solver": self.solver,
@@ -349,12 +362,11 @@ class SparsePosterior:
         self._core_solver = given["core_solver"]
         self._basis, self._spare = given["basis"].tolist(), set(given["spare"].tolist())
         self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
-        self.columns.values = given["columns"]
-        self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
+        self._columns = dict(zip(given["slots"].tolist(), given["columns"], strict=True))
 
 
 STATE = {
-    **{name: ("arms",) for name in ("mean", "residual", "signal", "core_residual", "core_signal")},
+    **dict.fromkeys(("mean", "residual", "signal", "core_residual", "core_signal"), ("arms",)),
     **{"members": ("members",), "basis": ("m",), "spare": ("spare",), "slots": ("kept",), "numbers": (2,)},
     **{"features": ("m", "arms"), "factor": ("m", "m"), "solver": ("m", "m"), "weights": ("m",)},
     **{"core_solver": ("core", "core"), "columns": ("kept", "arms")},
@@ -362,7 +374,7 @@ STATE = {
 
 
 def two_terms(z: Array, diag: Array, solver: Array) -> tuple[Array, Array]:
-    """Return what the dictionary cannot see, k(x, x) − ‖z‖², and what the pulls have not told, zᵀV⁻¹z, for rows z."""
+    """Return k(x, x) − ‖z‖² and zᵀV⁻¹z for every row z: what the atoms cannot see, and what was not told."""
     residual = np.maximum(diag - np.einsum("ij,ij->i", z, z), 0.0)
     return residual, np.maximum(np.einsum("ij,ij->i", z @ solver, z), 0.0)
 

@@ -2,77 +2,115 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from squeak.bandits.widths import width_from_data, width_to_data
+from squeak.core import storage
 from squeak.core.dictionary import restored_kernel, stored_kernel
-from squeak.core.kernels import diagonal
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays
 
+F = TypeVar("F", bound="Saved")
 
-def parts_of_bandit(bandit: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a bandit's arrays and the rest as JSON data."""
-    model, facts = bandit._model_parts()
-    arrays = {
-        **rows_to_arrays(bandit.arms_),
-        "counts": bandit.counts_,
-        "sums": bandit.sums_,
-        "active": bandit.active_,
-        "pending": bandit.pending_,
-        "pulls": bandit.pulls_,
-        "rewards": bandit.rewards_,
-        **model,
-    }
-    content = {
-        **stored_kernel(bandit.kernel_),
-        "noise": bandit.noise_,
-        "norm": bandit.norm,
-        "delta": bandit.delta,
-        "beta": width_to_data(bandit.beta),
-        "prior_mean": bandit.prior_mean_,
-        "refit": list(bandit.refit),
-        "verbose": int(bandit.verbose),
-        "options": bandit._options(),
-        "seed": bandit._seed,
-        "draws": bandit._draws,
-        "square_sum": bandit._square_sum,
-        "log_sum": bandit._log_sum,
-        "model": facts,
-    }
-    return arrays, content
+ARRAYS = ("counts", "sums", "active", "pending", "pulls", "rewards")
 
 
-def bandit_from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
-    """Return the bandit from its parts; anything that does not fit raises."""
-    arms = rows_from_arrays(arrays)
-    bandit = cls(
-        arms,
-        restored_kernel(content, kernel),
-        noise=float(content["noise"]),
-        norm=float(content["norm"]),
-        delta=float(content["delta"]),
-        beta=width_from_data(content["beta"]),
-        prior_mean=float(content["prior_mean"]),
-        refit=[int(step) for step in content["refit"]],
-        random_state=0,
-        verbose=int(content["verbose"]),
-        **content["options"],
-    )
-    n = n_rows(arms)
-    pulls, rewards, pending = arrays["pulls"], arrays["rewards"], arrays["pending"]
-    counts, sums, active = (np.array(arrays[name]) for name in ("counts", "sums", "active"))
-    fits = counts.shape == sums.shape == active.shape == (n,) and pulls.shape == rewards.shape
-    named = np.concatenate([pulls, pending])
-    if not fits or pulls.ndim != 1 or pending.ndim != 1 or (named.size and not 0 <= named.min() <= named.max() < n):
-        raise ValueError("its arrays do not fit each other")
-    if not np.array_equal(np.bincount(pulls, minlength=n), counts) or not np.isfinite(rewards).all():
-        raise ValueError("its counts are not those of its pulls")
-    bandit.counts_, bandit.sums_, bandit.active_ = counts, sums, active.astype(bool)
-    bandit._pulls, bandit._rewards, bandit._pending = pulls.tolist(), rewards.tolist(), pending.tolist()
-    bandit._seed, bandit._draws = int(content["seed"]), int(content["draws"])
-    bandit._square_sum, bandit._log_sum = float(content["square_sum"]), float(content["log_sum"])
-    bandit._largest = float(diagonal(bandit.kernel_, arms).max())
-    bandit._restore_model(arrays, content["model"])
-    return bandit
+class Saved:
+    """What bandits and boxes share: files."""
+
+    kind: ClassVar[str] = ""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
+        storage.save(self, path)
+
+    @classmethod
+    def load(cls: type[F], path: str | os.PathLike[str], kernel: Any = None) -> F:
+        """Read one back, as it stood when it was saved.
+
+        Parameters
+        ----------
+        path : path
+        kernel : kernel, optional
+            Needed where the kernel of a bandit is code.
+
+        Returns
+        -------
+        Bandit or BoxUCB
+        """
+        loaded: F = storage.load(path, kernel=kernel, kind=cls.kind)
+        return loaded
+
+
+class SavedBandit(Saved):
+    """How a :class:`~squeak.bandits.base.Bandit` is taken apart for a file, and made from its parts."""
+
+    def to_parts(self: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the parts for a file.
+
+        Returns
+        -------
+        arrays : dict of str to array
+        content : dict
+            The rest, as JSON data.
+        """
+        model, facts = self._model_parts()
+        arrays = rows_to_arrays(self.arms_) | {name: getattr(self, f"{name}_") for name in ARRAYS} | model
+        changed = {"beta": width_to_data(self.beta), "refit": list(self.refit), "verbose": int(self.verbose)}
+        return arrays, {
+            **stored_kernel(self.kernel_),
+            **self._parameters(),
+            **changed,
+            "options": self._options(),
+            "seed": self._seed,
+            "draws": self._draws,
+            "square_sum": self._square_sum,
+            "log_sum": self._log_sum,
+            "model": facts,
+        }
+
+    @classmethod
+    def from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
+        """Return the bandit that :meth:`to_parts` took apart; anything that does not fit raises.
+
+        Parameters
+        ----------
+        arrays, content : dicts
+        kernel : kernel, optional
+            Needed where the kernel is code.
+
+        Returns
+        -------
+        Bandit
+        """
+        made = cls(
+            rows_from_arrays(arrays),
+            restored_kernel(content, kernel),
+            **{name: float(content[name]) for name in ("noise", "norm", "delta", "prior_mean")},
+            beta=width_from_data(content["beta"]),
+            refit=[int(step) for step in content["refit"]],
+            random_state=0,
+            verbose=int(content["verbose"]),
+            **content["options"],
+        )
+        made.set_parts(arrays, content)
+        return made
+
+    def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
+        n = n_rows(self.arms_)
+        pulls, rewards, pending = arrays["pulls"], arrays["rewards"], arrays["pending"]
+        counts, sums, active = (np.array(arrays[name]) for name in ("counts", "sums", "active"))
+        fits = counts.shape == sums.shape == active.shape == (n,) and pulls.shape == rewards.shape
+        named = np.concatenate([pulls, pending])
+        if not fits or pulls.ndim != 1 or (named.size and not 0 <= named.min() <= named.max() < n):
+            raise ValueError("its arrays do not fit each other")
+        if not np.array_equal(np.bincount(pulls, minlength=n), counts) or not np.isfinite(rewards).all():
+            raise ValueError("its counts are not those of its pulls")
+        self.counts_, self.sums_, self.active_ = counts, sums, active.astype(bool)
+        self._pulls, self._rewards, self._pending = pulls.tolist(), rewards.tolist(), pending.tolist()
+        self._seed, self._draws = int(content["seed"]), int(content["draws"])
+        self._square_sum, self._log_sum = float(content["square_sum"]), float(content["log_sum"])
+        self._restore_model(arrays, content["model"])

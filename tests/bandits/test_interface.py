@@ -104,6 +104,14 @@ def test_a_saved_bandit_goes_on_in_the_same_bits(stored, tmp_path, at):
     assert bandit.beta_ == again.beta_
 
 
+def test_a_file_keeps_the_parameters_of_the_classes_above(arms, tmp_path):
+    given = {"crossover": 12, "repeats": 1.0, "oversampling": 2.0, "batch_factor": 3.0, "max_batch": 4}
+    AutoUCB(arms, RBF(0.3), stopping="local", **given).save(tmp_path / "a.sqk")
+    again = AutoUCB.load(tmp_path / "a.sqk")
+    assert {name: getattr(again, name) for name in given} == given
+    assert again.stopping == "local"
+
+
 def test_an_altered_file_is_refused(stored, tmp_path):
     bandit = stored().run(value, 20)
     arrays, content = bandit.to_parts()

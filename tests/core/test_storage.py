@@ -211,3 +211,47 @@ def test_what_cannot_be_saved_says_so(rng, tmp_path):
     with pytest.raises(TypeError, match="ridge is code, which is never stored"):
         squeak.save(Squeak(kernel=RBF(1.0), ridge=lambda n: 1.0).fit(rng.random((20, 2))), tmp_path / "x.sqk")
     assert not (tmp_path / "x.sqk").exists()
+
+
+def with_array(path, name, change):
+    """Write an array of a file anew, honestly hashed."""
+
+    def edit(members):
+        array = np.load(io.BytesIO(members[f"{name}.npy"])).copy()
+        stream = io.BytesIO()
+        np.save(stream, change(array))
+        replace_member(members, f"{name}.npy", stream.getvalue())
+
+    rewrite(path, edit)
+
+
+def first_is(value):
+    def change(array):
+        array.reshape(-1)[0] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize("cls", [Squeak, Kors])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("indices", -5), ("probabilities", 7.0), ("weights", np.nan), ("factor", np.inf), ("counts", 9)],
+)
+def test_a_stream_of_impossible_numbers_is_refused(cls, name, value, rng, tmp_path):
+    squeak.save(cls(RBF(1.0), ridge=1.0, random_state=0).fit(rng.standard_normal((50, 2))), tmp_path / "s.sqk")
+    with_array(tmp_path / "s.sqk", name, first_is(value))
+    with pytest.raises(StorageError, match=rf"content is damaged: ValueError: '{name}'"):
+        squeak.load(tmp_path / "s.sqk")
+
+
+@pytest.mark.parametrize("change", [first_is(np.nan), lambda a: a[:3], lambda a: a[None], lambda a: a.astype(int)])
+@pytest.mark.parametrize("name", ["dual_coef", "intercept"])
+def test_coefficients_that_no_model_has_are_refused(name, change, rng, tmp_path):
+    X = rng.standard_normal((50, 2))
+    squeak.KernelRidge(RBF(1.0), max_atoms=9, random_state=0).fit(X, np.c_[X, X]).save(tmp_path / "m.sqk")
+    with_array(tmp_path / "m.sqk", "intercept", lambda a: np.zeros(4))  # one for each output, as after a centring
+    squeak.load(tmp_path / "m.sqk").predict(X)
+    with_array(tmp_path / "m.sqk", name, change)
+    with pytest.raises(StorageError, match="content is damaged"):
+        squeak.load(tmp_path / "m.sqk")

@@ -166,6 +166,8 @@ def test_saved_and_loaded_goes_on_with_the_same_samples(X, files, tmp_path):
         found.sample(2)
         squeak.save(found, tmp_path / "d.sqk")
         again = squeak.load(tmp_path / "d.sqk")
+        if hasattr(rows, "blocks"):
+            again.attach_rows()
         assert again.acceptance_rate_ == found.acceptance_rate_
         assert again.expected_size_ == found.expected_size_
         assert same(again.sample(2), found.sample(2))
@@ -300,3 +302,41 @@ def test_the_command_skips_bad_rows_and_draws_many(files, tmp_path):
     kept = frame.drop(index=3).reset_index(drop=True)
     np.testing.assert_allclose(subset["a"], kept["a"].iloc[subset["row"]])
     assert command("sample", tmp_path / "bad.csv", "--out", tmp_path / "t.csv").returncode == 2
+
+
+def test_a_loaded_dpp_opens_no_other_file_until_the_caller_says_so(X, files, tmp_path, monkeypatch):
+    """The names in a file from a stranger may lead anywhere: to a folder of many files, a pipe, a secret."""
+    source = squeak.rows(files / "rows.parquet", scale="standard")
+    found = DPP(0.2 * RBF(1.5), random_state=0).fit(source)
+    found.save(tmp_path / "d.sqk")
+
+    def refuse(*paths):
+        raise AssertionError(f"{paths} were opened")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("squeak.core.sources.opening.find_files", refuse)
+        again = squeak.load(tmp_path / "d.sqk")
+        assert again.expected_size_ == found.expected_size_
+        assert repr(again.dictionary_) == repr(found.dictionary_)
+        for needs_rows in (again.sample, again.marginals):
+            with pytest.raises(ValueError, match=r"rows\.parquet', which were not opened.*attach_rows"):
+                needs_rows()
+        again.save(tmp_path / "unopened.sqk")
+        again.attach_rows(source)
+        expected = found.sample(2)
+        assert same(again.sample(2), expected)
+    with pytest.raises(ValueError, match="has its rows already"):
+        again.attach_rows()
+    third = DPP.load(tmp_path / "unopened.sqk").attach_rows()
+    assert same(third.sample(2), expected)
+
+
+def test_other_rows_than_those_of_the_fit_are_not_attached(X, files, tmp_path):
+    DPP(0.2 * RBF(1.5), random_state=0).fit(squeak.rows(files / "rows.parquet")).save(tmp_path / "d.sqk")
+    loaded = DPP.load(tmp_path / "d.sqk")
+    with pytest.raises(ValueError, match="preprocessed in another way"):
+        loaded.attach_rows(squeak.rows(files / "rows.parquet", scale="robust"))
+    with pytest.raises(ValueError, match=r"fitted on .* rows, and these are 5"):
+        loaded.attach_rows(pd.read_parquet(files / "rows.parquet").iloc[:5])
+    with pytest.raises(ValueError, match="were not opened"):
+        loaded.sample()

@@ -10,6 +10,7 @@ from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.checks import check_count, check_positive
 from squeak.bandits.exact import learn
 from squeak.bandits.lazy import LazyPosterior
+from squeak.core.state import checked, flag, whole
 from squeak.core.storage import register
 from squeak.core.types import Array, IntArray
 
@@ -104,9 +105,10 @@ class AutoUCB(BatchBKB):
         return arrays, facts | {"exact": False}
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        if content["exact"]:
+        found = checked({"exact": flag(), "n_batches": whole()}, arrays, content)
+        if found["exact"]:
             self._model.restore(arrays)
-            self.n_batches_ = int(content["n_batches"])
+            self.n_batches_ = found["n_batches"]
         else:
             self._model = self._posterior(self.kernel_, self.arms_, self.ridge_)
             super()._restore_model(arrays, content)

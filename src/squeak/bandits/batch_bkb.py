@@ -11,6 +11,7 @@ from squeak.bandits.checks import check_count
 from squeak.bandits.posterior import Posterior
 from squeak.bandits.sparse import SparsePosterior
 from squeak.core.rows import n_rows
+from squeak.core.state import checked, flag, whole, wholes
 from squeak.core.storage import register
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
@@ -230,5 +231,9 @@ class BatchBKB(SparseBandit):
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         super()._restore_model(arrays, content)
-        self._untold = np.array(arrays["untold"])
-        self._stale, self.n_batches_ = bool(content["stale"]), int(content["n_batches"])
+        found = checked(STATE, arrays, content, arms=self.n_arms)
+        self._untold = found["untold"].copy()
+        self._stale, self.n_batches_ = found["stale"], found["n_batches"]
+
+
+STATE = {"untold": wholes("arms"), "stale": flag(), "n_batches": whole()}

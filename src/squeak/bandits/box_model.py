@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.exact import ExactPosterior
-from squeak.bandits.posterior import fitting
 from squeak.bandits.sparse import IN_SPAN, two_terms
 from squeak.core import engine
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.nystrom import TILE, FixedFeatures, spanning_features
+from squeak.core.state import checked, numbers
 from squeak.core.types import Array, IntArray
 
 SHARE = 50
@@ -48,11 +48,11 @@ class BoxDictionary:
         return known | {"solver": self.solver, "weights": self.weights}
 
     @classmethod
-    def from_arrays(cls, kernel: Any, ridge: float, arrays: dict[str, Any]) -> BoxDictionary:
+    def from_arrays(cls, kernel: Any, ridge: float, arrays: dict[str, Any], width: int) -> BoxDictionary:
         """Return the posterior that :meth:`to_arrays` gave; anything that does not fit raises."""
-        given, made = fitting(STATE, arrays, ""), cls.__new__(cls)
-        made.ridge, made.features = ridge, FixedFeatures(kernel, given["atoms"], given["factor"].T)
-        made.solver, made.weights = given["solver"], given["weights"]
+        found, made = checked(STATE, arrays, {}, width=width), cls.__new__(cls)
+        made.ridge, made.features = ridge, FixedFeatures(kernel, found["atoms"].copy(), found["factor"].copy().T)
+        made.solver, made.weights = found["solver"].copy(), found["weights"].copy()
         return made
 
     def observe(self, x: Array, y: float) -> float:
@@ -77,7 +77,12 @@ class BoxDictionary:
         return block(self.features.kernel, X, Y) + self.features.block(X) @ change @ self.features.block(Y).T
 
 
-STATE = {"atoms": ("m", "width"), "factor": ("m", "m"), "solver": ("m", "m"), "weights": ("m",)}
+STATE = {
+    "atoms": numbers("m", "width"),
+    "factor": numbers("m", "m"),
+    "solver": numbers("m", "m"),
+    "weights": numbers("m"),
+}
 
 
 class BoxModel:

@@ -11,7 +11,8 @@ from squeak.bandits.box_model import BoxDictionary, BoxModel
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.space import Categorical, Integer, Real, Space
 from squeak.bandits.state import Saved
-from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
+from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole
 from squeak.core.storage import NotStoredError
 from squeak.core.types import Array
 
@@ -88,49 +89,67 @@ class SavedBox(Saved):
         -------
         BoxUCB
         """
-        names = ("beta", "n_initial", "crossover", "max_atoms", "oversampling", "batch_factor")
-        box = cls(
-            [_side_from_data(side) for side in content["sides"]],
-            kernel_from_data(content["kernel"]),
-            random_state=0,
-            **{name: content[name] for name in names},
+        options = parameters(cls, {name: content[name] for name in OPTIONS})
+        made = cls(
+            [_side_from_data(side) for side in content["sides"]], kernel_from_data(content["kernel"]), **options
         )
-        box.set_parts(arrays, content)
-        return box
+        made.set_parts(arrays, content)
+        return made
 
     def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
-        n, width = len(arrays["values"]), self.space.width
-        shapes = {"rows": (n, width), "values": (n,), "points": (n, len(self.space.sides))}
-        shapes |= {name: (len(arrays[name]), width) for name in ("pending", "recent")}
-        for name, shape in shapes.items():
-            if arrays[name].shape != shape or not np.isfinite(arrays[name]).all():
-                raise ValueError(f"its {name} do not fit")
-        self._reseed(int(content["seed"]))
-        self._rows, self._values = (
-            np.vstack([arrays["rows"], self._rows]),
-            np.append(arrays["values"], self._values),
-        )
+        width, model = self.space.width, self._model
+        check_stored(self.kernel, np.zeros((1, width)))
+        found = checked(STATE, arrays, content, width=width, sides=len(self.space.sides))
+        n = len(found["values"])
+        if found["fitted_at"] > n:
+            raise ValueError("it was fitted to more points than it was told")
+        self._seed, self._asked, self._fitted_at = found["seed"], found["asked"], found["fitted_at"]
+        self._rows, self._values = np.vstack([found["rows"], self._rows]), np.append(found["values"], self._values)
         self.n_told_ = n
-        self._points = [_from_numbers(self.space, row) for row in arrays["points"]]
-        self._pending, self._asked = list(np.array(arrays["pending"])), int(content["asked"])
-        self._fitted_at = int(content["fitted_at"])
-        self._median, self._spread = float(content["median"]), float(content["spread"])
-        _restore_model(self._model, arrays, content)
+        self._points = [_from_numbers(self.space, row) for row in found["points"]]
+        self._pending, model.recent = list(found["pending"].copy()), list(found["recent"].copy())
+        self._median, self._spread = found["median"], found["spread"]
+        if (content["fitted"] is None) != (found["fitted_at"] == 0):
+            raise ValueError("its model does not fit its points")
+        _restore_model(model, arrays, content, width)
 
 
-def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-    model.noise, model.centre, _, model.recent_sum = (float(number) for number in content["numbers"])
-    model.recent = list(np.array(arrays["recent"]))
+OPTIONS = ("beta", "n_initial", "crossover", "max_atoms", "oversampling", "batch_factor")
+STATE = {
+    "values": numbers("n"),
+    "rows": numbers("n", "width", low=0.0, high=1.0),
+    "points": numbers("n", "sides"),
+    "pending": numbers("pending", "width", low=0.0, high=1.0),
+    "recent": numbers("recent", "width", low=0.0, high=1.0),
+    "seed": seed(),
+    "asked": whole(),
+    "fitted_at": whole(),
+    "median": number(),
+    "spread": number(low=LEAST),
+    "form": text("exact", "dictionary", optional=True),
+}
+
+
+def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, Any], width: int) -> None:
+    figures = ({"figure": value} for value in content["numbers"])
+    model.noise, model.centre, scale, model.recent_sum = (
+        checked({"figure": number()}, {}, figure)["figure"] for figure in figures
+    )
+    if not model.noise > 0 or scale != 1:
+        raise ValueError("its noise must be positive and its scale 1")
     if content["fitted"] is None:
         return
-    model.kernel = kernel_from_data(content["fitted"])
+    model.kernel = check_stored(kernel_from_data(content["fitted"]), np.zeros((1, width)))
     if content["form"] == "exact":
-        model.posterior = ExactPosterior(model.kernel, np.array(arrays[MODEL + "arms"]), model.noise**2)
+        arms = checked({"arms": numbers("arms", width)}, arrays, {}, MODEL)["arms"].copy()
+        model.posterior = ExactPosterior(model.kernel, arms, model.noise**2)
         model.posterior.restore(arrays)
-    else:
+    elif content["form"] == "dictionary":
         inner = {name.removeprefix(MODEL): array for name, array in arrays.items() if name.startswith(MODEL)}
-        model.posterior = BoxDictionary.from_arrays(model.kernel, model.noise**2, inner)
+        model.posterior = BoxDictionary.from_arrays(model.kernel, model.noise**2, inner, width)
+    else:
+        raise ValueError("its model is missing")
 
 
 def _kernel_to_data(kernel: Any) -> dict[str, Any]:
@@ -153,8 +172,16 @@ def _side_to_data(side: Any) -> dict[str, Any]:
 
 def _side_from_data(data: dict[str, Any]) -> Any:
     if "choices" in data:
-        return Categorical(data["choices"])
-    return (Integer if data["whole"] else Real)(data["low"], data["high"], bool(data["log"]))
+        choices = data["choices"]
+        if not isinstance(choices, list) or any(isinstance(choice, list | dict) for choice in choices):
+            raise ValueError("the values of a category are damaged")
+        return Categorical(choices)
+    found = checked(SIDE, {}, data)
+    kind = int if found["whole"] else float
+    return (Integer if found["whole"] else Real)(kind(found["low"]), kind(found["high"]), found["log"])
+
+
+SIDE = {"low": number(), "high": number(), "log": flag(), "whole": flag()}
 
 
 def _to_numbers(space: Space, point: Any) -> list[float]:
@@ -166,12 +193,15 @@ def _to_numbers(space: Space, point: Any) -> list[float]:
 
 
 def _from_numbers(space: Space, numbers: Array) -> Any:
-    if space.is_real:
-        return np.array(numbers, dtype=np.float64)
-    return [_value(side, number) for side, number in zip(space.sides, numbers.tolist(), strict=True)]
+    values = [_value(side, value) for side, value in zip(space.sides, numbers.tolist(), strict=True)]
+    return np.array(values, dtype=np.float64) if space.is_real else values
 
 
 def _value(side: Any, number: float) -> Any:
     if isinstance(side, Categorical):
+        if not 0 <= number < len(side.choices):
+            raise ValueError("a point has a value that its category lacks")
         return side.choices[int(number)]
+    if not side.low <= number <= side.high:
+        raise ValueError("a point lies outside of the box")
     return int(number) if isinstance(side, Integer) else number

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -108,7 +109,9 @@ class BoxUCB(SavedBox):
             check_positive(oversampling, "oversampling"),
             float(batch_factor),
         )
-        self._reseed(draw_seed(random_state))
+        if self.space.width > qmc.Sobol.MAXDIM:
+            raise ValueError(f"the box has {self.space.width:,} columns; {qmc.Sobol.MAXDIM:,} are the most")
+        self._seed = draw_seed(random_state)
         self._rows: Array = np.empty((64, self.space.width))
         self._values: Array = np.empty(64)
         self._points: list[Any] = []
@@ -118,10 +121,11 @@ class BoxUCB(SavedBox):
         self._fitted_at = 0
         self._median, self._spread, self._incumbent = 0.0, 1.0, 0.0
 
-    def _reseed(self, seed: int) -> None:
-        self._seed = seed
-        scramble = generator_at(seed, PROBE)
-        self._sobol = qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL)
+    @cached_property
+    def _sobol(self) -> Array:
+        """Points spread over the cube; made when they are first needed, for they take 8 kB for each column."""
+        scramble = generator_at(self._seed, PROBE)
+        return np.asarray(qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL))
 
     def ask(self) -> Any:
         """Return the next point; it may be asked again before the value is told.
@@ -238,7 +242,7 @@ class BoxUCB(SavedBox):
         mean, variance = self._model.shrunk(X, pending)
         std = np.sqrt(variance)
         if isinstance(self.beta, str):
-            return np.log(np.maximum(improvement(mean, std, self._incumbent), 1e-300))
+            return np.asarray(np.log(np.maximum(improvement(mean, std, self._incumbent), 1e-300)))
         return upper_bound(mean, std, self.beta)
 
     def _next(self, rng: np.random.Generator) -> Array:

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import check_numbers, fitting, kernel_row
+from squeak.bandits.posterior import check_numbers, kernel_row
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, take
+from squeak.core.state import LEAST, checked, numbers, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 REBUILD = 64
@@ -225,11 +226,10 @@ class ExactPosterior:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        given = fitting(STATE, arrays, "model_", arms=len(self.diag))
+        found = checked(STATE, arrays, {}, "model_", arms=len(self.diag))
+        given = {name: array.copy() for name, array in found.items()}
         pulled = given["pulled"]
         check_numbers(pulled, len(self.diag))
-        if len(np.unique(pulled)) != len(pulled):
-            raise ValueError("the model's arms do not fit")
         self.mean, self.variance, self.logdet = given["mean"], given["variance"], float(given["logdet"][0])
         self.pulled, self.counts, self.sums = pulled, given["counts"], given["sums"]
         self._columns, self._inverse = given["columns"], given["inverse"]
@@ -238,8 +238,14 @@ class ExactPosterior:
 
 
 STATE = {
-    **{"mean": ("arms",), "variance": ("arms",), "pulled": ("u",), "counts": ("u",), "sums": ("u",)},
-    **{"columns": ("u", "arms"), "inverse": ("u", "u"), "logdet": (1,)},
+    "pulled": wholes("u"),
+    "mean": numbers("arms"),
+    "variance": numbers("arms", low=0.0),
+    "counts": numbers("u", low=LEAST),
+    "sums": numbers("u"),
+    "columns": numbers("u", "arms"),
+    "inverse": numbers("u", "u"),
+    "logdet": numbers(1),
 }
 
 

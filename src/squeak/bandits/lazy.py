@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.exact import DRIFT, ExactPosterior, counted, repeat_factor
-from squeak.bandits.posterior import check_numbers, fitting, kernel_row
+from squeak.bandits.posterior import check_numbers, kernel_row
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import take
+from squeak.core.state import LEAST, checked, numbers, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 LIMIT = 32
@@ -289,10 +290,11 @@ class LazyPosterior:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
         self.base.restore(arrays)
         self._begin()
-        part = fitting(STATE, arrays, "lazy_")
+        part = {name: array.copy() for name, array in checked(STATE, arrays, {}, "lazy_").items()}
         arms, s = len(self.base.diag), self.base.size
         u, n = len(part["pulled"]), len(part["rows"])
-        check_numbers(np.concatenate([part["pulled"], part["contenders"]]), arms)
+        check_numbers(part["pulled"], arms)
+        check_numbers(part["contenders"], arms)
         if not s <= u <= s + n <= s + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
             raise ValueError("the pulls put off do not fit")
         self.pulled, self.counts, self.sums = part["pulled"], part["counts"], part["sums"]
@@ -306,6 +308,13 @@ class LazyPosterior:
 
 
 STATE = {
-    **{"pulled": ("u",), "counts": ("u",), "sums": ("u",), "rows": ("n", "u"), "scalars": (4, "n"), "totals": (2,)},
-    **{"contenders": ("m",), "mean": ("m",), "variance": ("m",)},
+    "pulled": wholes("u"),
+    "counts": numbers("u", low=LEAST),
+    "sums": numbers("u"),
+    "rows": numbers("n", "u"),
+    "scalars": numbers(4, "n"),
+    "totals": numbers(2),
+    "contenders": wholes("contenders"),
+    "mean": numbers("contenders"),
+    "variance": numbers("contenders", low=0.0),
 }

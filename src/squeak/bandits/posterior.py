@@ -55,22 +55,7 @@ def kernel_row(kernel: Any, arms: Rows, diag: Array, arm: int, others: IntArray 
     return np.asarray(values)
 
 
-def fitting(table: dict[str, tuple[Any, ...]], arrays: Any, prefix: str, **sizes: int) -> dict[str, Any]:
-    """Return copies of a model's arrays by their short names; raise where a shape is wrong or a number not finite.
-
-    ``table`` says the shape of each: a length is a number, or a name that stands for the same number everywhere.
-    """
-    given = {name: np.array(arrays[prefix + name]) for name in table}
-    for name, lengths in table.items():
-        for length, there in zip(lengths, given[name].shape, strict=True):
-            sizes.setdefault(str(length), int(length) if isinstance(length, int) else there)
-        shape = tuple(sizes[str(length)] for length in lengths)
-        if given[name].shape != shape or not np.isfinite(given[name]).all():
-            raise ValueError(f"the model's {name} does not fit")
-    return given
-
-
 def check_numbers(numbers: IntArray, n_arms: int) -> None:
-    """Raise where a file names an arm that is not there."""
-    if numbers.dtype != np.int64 or (numbers.size and not 0 <= numbers.min() <= numbers.max() < n_arms):
+    """Raise where a file names an arm that is not there, or one of them twice."""
+    if np.any(numbers >= n_arms) or len(np.unique(numbers)) != len(numbers):
         raise ValueError("the model's arms do not fit")

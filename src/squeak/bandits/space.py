@@ -107,8 +107,8 @@ class Categorical:
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or len(self.choices) < 1:
             raise ValueError(f"a category needs a list of values; it has {self.choices!r}")
-        if any(a is b or a == b for i, a in enumerate(self.choices) for b in self.choices[:i]):
-            raise ValueError(f"a category's values must differ: {list(self.choices)!r}")
+        if not _all_different(self.choices):
+            raise ValueError(f"a category's values must differ: {list(self.choices)[:20]!r}")
 
     @property
     def width(self) -> int:
@@ -131,6 +131,14 @@ class Categorical:
         out = np.zeros_like(columns)
         out[np.arange(len(columns)), np.argmax(columns, axis=1)] = math.sqrt(0.5)
         return out
+
+
+def _all_different(values: Sequence[Any]) -> bool:
+    """Tell whether no two values are equal; in time that grows with their number, where they can be hashed."""
+    try:
+        return len(set(values)) == len(values)
+    except TypeError:
+        return not any(a is b or a == b for i, a in enumerate(values) for b in values[:i])
 
 
 def _check_ends(low: float, high: float, log: bool) -> None:

@@ -24,11 +24,12 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 
 from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import check_numbers, fitting, kernel_row
+from squeak.bandits.posterior import check_numbers, kernel_row
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.nystrom import FixedFeatures, spanning_features
 from squeak.core.rows import join, n_rows, take
+from squeak.core.state import checked, numbers, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 IN_SPAN = 1e-10
@@ -349,12 +350,12 @@ class SparsePosterior:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        given = fitting(STATE, arrays, "model_", arms=len(self.diag))
-        check_numbers(
-            np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")]), len(self.diag)
-        )
+        found = checked(STATE, arrays, {}, "model_", arms=len(self.diag), m=len(arrays["model_basis"]))
+        given = {name: array.copy() for name, array in found.items()}
         self._core, self._steps = given["numbers"].tolist()
-        if self._core != len(given["core_solver"]):
+        for name in ("members", "basis", "spare", "slots"):
+            check_numbers(given[name], len(self.diag))
+        if self._core != len(given["core_solver"]) or self._core > len(given["basis"]):
             raise ValueError("the model's core does not fit")
         for name in ("members", "solver", "weights", "mean", "residual", "signal"):
             setattr(self, name, given[name])
@@ -366,10 +367,17 @@ class SparsePosterior:
 
 
 STATE = {
-    **dict.fromkeys(("mean", "residual", "signal", "core_residual", "core_signal"), ("arms",)),
-    **{"members": ("members",), "basis": ("m",), "spare": ("spare",), "slots": ("kept",), "numbers": (2,)},
-    **{"features": ("m", "arms"), "factor": ("m", "m"), "solver": ("m", "m"), "weights": ("m",)},
-    **{"core_solver": ("core", "core"), "columns": ("kept", "arms")},
+    **{name: numbers("arms") for name in ("mean", "signal", "core_signal")},
+    **{name: numbers("arms", low=0.0) for name in ("residual", "core_residual")},
+    **{name: wholes(name) for name in ("members", "spare", "slots")},
+    "basis": wholes("m"),
+    "numbers": wholes(2),
+    "columns": numbers("slots", "arms"),
+    "features": numbers("m", "arms"),
+    "factor": numbers("m", "m"),
+    "solver": numbers("m", "m"),
+    "core_solver": numbers("core", "core"),
+    "weights": numbers("m"),
 }
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from squeak.bandits.widths import width_from_data, width_to_data
 from squeak.core import storage
 from squeak.core.dictionary import restored_kernel, stored_kernel
+from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays
+from squeak.core.state import HUGE, LEAST, checked, flags, number, numbers, parameters, seed, whole, wholes
 
 F = TypeVar("F", bound="Saved")
 
@@ -85,32 +87,53 @@ class SavedBandit(Saved):
         -------
         Bandit
         """
+        arms = rows_from_arrays(arrays)
+        found = checked(STATE, arrays, content, arms=n_rows(arms))
+        options = parameters(cls, content["options"])
+        known = {"arms", "kernel", "beta", "refit", "random_state", *STATE}
+        if not isinstance(content["refit"], list) or known & options.keys():
+            raise ValueError("its options are damaged")
         made = cls(
-            rows_from_arrays(arrays),
-            restored_kernel(content, kernel),
-            **{name: float(content[name]) for name in ("noise", "norm", "delta", "prior_mean")},
+            arms,
+            check_stored(restored_kernel(content, kernel), arms),
+            **{name: found[name] for name in ("noise", "norm", "delta", "prior_mean", "verbose")},
             beta=width_from_data(content["beta"]),
             refit=[int(step) for step in content["refit"]],
             random_state=0,
-            verbose=int(content["verbose"]),
-            **content["options"],
+            **options,
         )
         made.set_parts(arrays, content)
         return made
 
     def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
-        n = n_rows(self.arms_)
-        pulls, rewards, pending = arrays["pulls"], arrays["rewards"], arrays["pending"]
-        counts, sums, active = (np.array(arrays[name]) for name in ("counts", "sums", "active"))
-        fits = counts.shape == sums.shape == active.shape == (n,) and pulls.shape == rewards.shape
-        named = np.concatenate([pulls, pending])
-        if not fits or pulls.ndim != 1 or (named.size and not 0 <= named.min() <= named.max() < n):
-            raise ValueError("its arrays do not fit each other")
-        if not np.array_equal(np.bincount(pulls, minlength=n), counts) or not np.isfinite(rewards).all():
+        n = self.n_arms
+        found = checked(STATE, arrays, content, arms=n)
+        pulls, pending = found["pulls"], found["pending"]
+        counted = np.bincount(pulls, minlength=n)
+        if np.any(pending >= n) or not np.array_equal(counted, found["counts"]):
             raise ValueError("its counts are not those of its pulls")
-        self.counts_, self.sums_, self.active_ = counts, sums, active.astype(bool)
-        self._pulls, self._rewards, self._pending = pulls.tolist(), rewards.tolist(), pending.tolist()
-        self._seed, self._draws = int(content["seed"]), int(content["draws"])
-        self._square_sum, self._log_sum = float(content["square_sum"]), float(content["log_sum"])
+        self.counts_, self.sums_, self.active_ = (found[name].copy() for name in ("counts", "sums", "active"))
+        self._pulls, self._pending, self._rewards = pulls.tolist(), pending.tolist(), found["rewards"].tolist()
+        self._seed, self._draws = found["seed"], found["draws"]
+        self._square_sum, self._log_sum = found["square_sum"], found["log_sum"]
         self._restore_model(arrays, content["model"])
+
+
+STATE = {
+    "counts": wholes("arms"),
+    "sums": numbers("arms"),
+    "active": flags("arms"),
+    "pending": wholes("pending"),
+    "pulls": wholes("pulls"),
+    "rewards": numbers("pulls"),
+    "noise": number(low=LEAST),
+    "norm": number(low=LEAST),
+    "delta": number(low=LEAST, high=1.0),
+    "prior_mean": number(),
+    "verbose": whole(),
+    "seed": seed(),
+    "draws": whole(),
+    "square_sum": number(low=0.0, high=HUGE),
+    "log_sum": number(),
+}

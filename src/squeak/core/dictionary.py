@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.kernels import gram
-from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
+from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
 from squeak.core.leverage import WeightedFactor, check_ridge, weighted_spectrum
 from squeak.core.notebook import dictionary_html
 from squeak.core.record import Record
@@ -326,24 +326,29 @@ class Dictionary:
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Dictionary:
         """Return the dictionary that :meth:`to_parts` took apart."""
+        atoms = rows_from_arrays(arrays)
         return cls(
-            kernel=restored_kernel(content, kernel),
-            atoms=rows_from_arrays(arrays),
-            indices=arrays["indices"],
-            probabilities=arrays["probabilities"],
-            counts=arrays["counts"],
-            copies=int(content["copies"]),
-            oversampling=None if content["oversampling"] is None else float(content["oversampling"]),
-            ridge=float(content["ridge"]),
-            n_seen=int(content["n_seen"]),
+            **state.checked(STATE, arrays, content, m=n_rows(atoms)),
+            kernel=check_stored(restored_kernel(content, kernel), atoms),
+            atoms=atoms,
             sources=tuple((str(name), int(size)) for name, size in content["sources"]),
-            source_numbers=arrays["source_numbers"],
-            eps=float(content["eps"]),
-            calibrated=content["calibrated"],
             preprocessing=preprocessing_from_parts(arrays, content),
             record=Record.from_parts(arrays, content["record"]) if content.get("record") else None,
         )
 
+
+STATE = {
+    "copies": state.whole(low=1),
+    "oversampling": state.number(low=state.LEAST, optional=True),
+    "ridge": state.number(low=state.LEAST),
+    "n_seen": state.whole(low=1),
+    "eps": state.number(low=0.0, high=1.0),
+    "calibrated": state.flag(),
+    "indices": state.wholes("m"),
+    "probabilities": state.numbers("m", low=state.LEAST, high=1.0),
+    "counts": state.wholes("m", low=1, high="copies"),
+    "source_numbers": state.wholes("m"),
+}
 
 PREPROCESSING = "preprocessing_"
 """What the names of a preprocessing's arrays begin with where it is part of another object."""

@@ -222,18 +222,20 @@ def rows_from_arrays(arrays: dict[str, Any], prefix: str = "") -> Rows:
     """Return the rows that :func:`rows_to_arrays` took apart."""
     if f"{prefix}text" in arrays:
         data, ends = arrays[f"{prefix}text"].tobytes(), arrays[f"{prefix}text_ends"].tolist()
+        if not ends or ends[-1] != len(data) or any(b < a for a, b in zip([0, *ends], ends, strict=False)):
+            raise ValueError("the ends of the texts do not fit")
         return [data[a:b].decode() for a, b in zip([0, *ends[:-1]], ends, strict=True)]
     if f"{prefix}csr_data" in arrays:
         rows, columns = (int(size) for size in arrays[f"{prefix}csr_shape"])
         parts = (arrays[f"{prefix}csr_data"], arrays[f"{prefix}csr_indices"], arrays[f"{prefix}csr_indptr"])
-        if rows != arrays[f"{prefix}csr_indptr"].size - 1:
+        if rows != arrays[f"{prefix}csr_indptr"].size - 1 or columns < 1:
             raise ValueError("the sparse atoms' shape does not fit")
         matrix = sp.csr_array(parts, shape=(rows, columns))
         matrix.check_format(full_check=True)
-        if not np.isfinite(matrix.data).all():
+        if matrix.data.dtype.kind != "f" or not np.isfinite(matrix.data).all():
             raise ValueError("the atoms are not a table of finite numbers")
         return matrix
     atoms = arrays[f"{prefix}atoms"]
-    if atoms.ndim != 2 or atoms.dtype.kind != "f" or not np.isfinite(atoms).all():
+    if atoms.ndim != 2 or not atoms.shape[1] or atoms.dtype.kind != "f" or not np.isfinite(atoms).all():
         raise ValueError("the atoms are not a table of finite numbers")
     return atoms

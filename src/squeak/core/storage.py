@@ -15,6 +15,7 @@ import hashlib
 import importlib
 import io
 import json
+import math
 import os
 import re
 import secrets
@@ -34,6 +35,9 @@ META = "meta.json"
 META_LIMIT = 4 * 2**20
 META_COST = 128 * 2**20
 """What the largest meta.json may cost once it is parsed: 30 times its size."""
+
+DEEPEST = 100
+"""How deep lists and dicts may lie within each other in meta.json."""
 
 MEMBER_LIMIT = 64
 LARGEST_FILE = 2**32 - 2**20
@@ -144,11 +148,22 @@ def load(path: str | os.PathLike[str], kernel: Any = None, kind: str | None = No
             importlib.import_module(room)
     if found not in KINDS:
         raise StorageError(f"{where}: it holds a {found!r}, which this squeak does not know")
-    try:
+    with reading(where):
         return KINDS[found].from_parts(arrays, content, kernel=kernel)
+
+
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
+"""What a reader of damaged content may run into."""
+
+
+@contextlib.contextmanager
+def reading(where: str) -> Any:
+    """Turn whatever damaged content leads to into a :class:`StorageError` that names the file."""
+    try:
+        yield
     except NotStoredError as error:
         raise NotStoredError(f"{where}: {error}") from None
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
+    except DAMAGED as error:
         raise StorageError(f"{where}: its content is damaged: {_one_line(error)}") from None
 
 
@@ -279,7 +294,8 @@ def _read_archive(
             raise StorageError(f"member {entry.filename!r} is compressed")
     if sum(entry.file_size for entry in entries.values()) > size or entries[META].file_size > META_LIMIT:
         raise StorageError("its members claim to be larger than the file")
-    meta = json.loads(archive.read(META))
+    meta = json.loads(archive.read(META), parse_float=_finite, parse_constant=_finite)
+    _check_depth(meta)
     if not isinstance(meta, dict) or meta.get("format") != "squeak":
         raise StorageError("it is not a squeak file")
     version = meta.get("version")
@@ -300,6 +316,28 @@ def _read_archive(
             raise StorageError(f"member {name!r} was altered")
         arrays[name.removesuffix(".npy")] = _npy_array(name, data)
     return found, arrays, content
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise StorageError(f"it holds the number {text[:20]}, which no squeak file has")
+    return number
+
+
+def _check_depth(meta: Any) -> None:
+    """Refuse lists and dicts nested deeper than any object needs: readers of them may call themselves."""
+    level = [meta]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise StorageError(f"its description is nested more than {DEEPEST} deep")
 
 
 def _npy_array(name: str, data: bytes) -> Any:

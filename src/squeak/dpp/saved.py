@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,13 +10,13 @@ import numpy as np
 from squeak import samplers
 from squeak.core.dictionary import Dictionary, restored_kernel, stored_kernel
 from squeak.core.nystrom import EigenFeatures
-from squeak.core.rows import rows_from_arrays, rows_to_arrays
-from squeak.core.sources import Preprocessing, reopen
+from squeak.core.rows import check_same_kind, rows_from_arrays, rows_to_arrays, same_rows, take, width_of
+from squeak.core.sources import Preprocessing
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, text, whole
 from squeak.core.storage import NotStoredError
-from squeak.core.types import Array
 from squeak.dpp.preparing import Prepared
 from squeak.dpp.proposals import Proposer
-from squeak.dpp.store import MemoryRows, SourceRows
+from squeak.dpp.store import MemoryRows, NamedRows, SourceRows
 from squeak.dpp.surrogate import Surrogate
 from squeak.samplers.base import Sampler
 
@@ -40,13 +41,13 @@ def parts_of(dpp: DPP) -> tuple[dict[str, Any], dict[str, Any]]:
     if isinstance(rows, MemoryRows):
         arrays.update(rows_to_arrays(rows.X, ROWS))
     else:
-        recipe = rows.source.recipe
+        recipe = rows.recipe
         if recipe is None:
             raise ValueError(
                 "rows of an iterator or of a table in memory cannot be opened again: fit on an array or files"
             )
-        if rows.source.preprocessing is not None:
-            encoding, preprocessing = rows.source.preprocessing.to_parts(SOURCE)
+        if rows.preprocessing is not None:
+            encoding, preprocessing = rows.preprocessing.to_parts(SOURCE)
             arrays.update(encoding)
     return arrays, {
         **stored_kernel(dpp.kernel_),
@@ -74,48 +75,59 @@ def dpp_from(cls: type[DPP], arrays: dict[str, Any], content: dict[str, Any], ke
     kernel = restored_kernel(content, kernel)
     inner = {name.removeprefix(DICTIONARY): a for name, a in arrays.items() if name.startswith(DICTIONARY)}
     dictionary = Dictionary.from_parts(inner, content["dictionary"], kernel=kernel)
-    mixing, spectrum, bounds = (_finite(arrays[name], name) for name in ("mixing", "spectrum", "bounds"))
-    n, exact, weighted = int(content["n"]), content["exact"], content["weighted"]
-    if mixing.shape != (len(dictionary), len(spectrum)) or bounds.shape != (n,) or n < 1:
-        raise ValueError("its arrays do not fit each other")
-    if (spectrum < 0).any() or (bounds < 0).any() or not bounds.sum() > 0:
-        raise ValueError("its scores are not those of a kernel")
+    state = checked(STATE, arrays, content, m=len(dictionary))
+    n = state["n"]
+    if len(state["bounds"]) != n or not state["bounds"].sum() > 0:
+        raise ValueError("its scores are not those of its rows")
     features = EigenFeatures.__new__(EigenFeatures)
-    features.kernel, features.atoms, features.mixing = kernel, dictionary.atoms, mixing
-    prepared = Prepared(
-        Surrogate(features, spectrum, float(content["residual"])),
-        float(content["prepared_scale"]),
-        bounds,
-        bool(exact),
-        dictionary,
-    )
+    features.kernel, features.atoms, features.mixing = kernel, dictionary.atoms, state["mixing"]
+    surrogate = Surrogate(features, state["spectrum"], state["residual"])
+    prepared = Prepared(surrogate, state["prepared_scale"], state["bounds"], state["exact"], dictionary)
     rows: MemoryRows | SourceRows
     if content["recipe"] is None:
         rows = MemoryRows(rows_from_arrays(arrays, ROWS))
-        if rows.n != n:
-            raise ValueError("its rows are not as many as it says")
+        check_same_kind(rows.X, dictionary.atoms)
+        if rows.n != n or width_of(rows.X) != width_of(dictionary.atoms):
+            raise ValueError("its rows are not those of its dictionary")
+        if len(dictionary.sources) == 1 and not same_rows(take(rows.X, dictionary.indices), dictionary.atoms):
+            raise ValueError("its atoms are not among its rows")
     else:
         known = content["preprocessing"]
         encoding = None if known is None else Preprocessing.from_parts(arrays, known, prefix=SOURCE)
-        rows = SourceRows(reopen(content["recipe"], encoding), kernel, n)
+        paths = content["recipe"]["paths"]
+        if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+            raise ValueError("the names of its files are damaged")
+        rows = NamedRows(content["recipe"], encoding, kernel, n)
     found = cls(
         kernel,
         None if content["sampler"] is None else _sampler_from_data(content["sampler"]),
-        expected_size=content["expected_size"],
-        weighted=bool(weighted),
-        max_rejections=int(content["max_rejections"]),
+        **{name: state[name] for name in ("expected_size", "weighted", "max_rejections")},
     )
-    found._rows, found._seed, found.scale_ = rows, int(content["seed"]), float(content["scale"])
+    if not re.fullmatch(r"\d{1,39}", state["seed"]):
+        raise ValueError("its seed is damaged")
+    found._rows, found._seed, found.scale_ = rows, int(state["seed"]), state["scale"]
     found._prepared, found._proposer = {0: prepared}, Proposer(prepared, found.scale_)
-    found._calls, found._attempts = int(content["calls"]), int(content["attempts"])
-    found._accepted = int(content["accepted"])
+    found._calls, found._attempts, found._accepted = state["calls"], state["attempts"], state["accepted"]
     return found
 
 
-def _finite(array: Any, name: str) -> Array:
-    if array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError(f"its {name} are not finite numbers")
-    return np.asarray(array)
+STATE = {
+    "mixing": numbers("m", "r"),
+    "spectrum": numbers("r", low=0.0),
+    "bounds": numbers("rows", low=0.0),
+    "n": whole(low=1),
+    "residual": number(),
+    "prepared_scale": number(low=LEAST),
+    "exact": flag(),
+    "scale": number(low=LEAST),
+    "expected_size": number(low=LEAST, optional=True),
+    "weighted": flag(),
+    "max_rejections": whole(low=1),
+    "seed": text(),
+    "calls": whole(),
+    "attempts": whole(),
+    "accepted": whole(high="attempts"),
+}
 
 
 def _sampler_to_data(sampler: Sampler) -> dict[str, Any]:
@@ -136,7 +148,8 @@ def _sampler_from_data(data: dict[str, Any]) -> Sampler:
     }
     if data["name"] not in known:
         raise ValueError(f"it has an unknown sampler, {data['name']!r}")
-    made: Sampler = known[data["name"]](**data["params"])
+    cls = known[data["name"]]
+    made: Sampler = cls(**parameters(cls, data["params"]))
     return made
 
 

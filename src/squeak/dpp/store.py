@@ -10,7 +10,7 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.kernels import gram
 from squeak.core.rows import check_rows, copy_rows, join, n_rows, take
-from squeak.core.sources import RowSource
+from squeak.core.sources import Preprocessing, RowSource, reopen
 from squeak.core.sources.source import LARGEST_BLOCK
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.bless import distinct
@@ -32,6 +32,9 @@ class MemoryRows:
     def n(self) -> int:
         """The number of rows."""
         return n_rows(self.X)
+
+    def needed(self) -> None:
+        """Say that rows are needed: they are there."""
 
     def data(self) -> Any:
         """Return what a sampler is fitted on."""
@@ -78,6 +81,19 @@ class SourceRows:
             self._n = sum(n_rows(block) for block in self.blocks())
         return self._n
 
+    def needed(self) -> None:
+        """Say that rows are needed: the source can be read."""
+
+    @property
+    def recipe(self) -> dict[str, Any] | None:
+        """How to open the source again, as JSON data."""
+        return self.source.recipe
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What turned the user's columns into rows."""
+        return self.source.preprocessing
+
     def data(self) -> Any:
         """Return what a sampler is fitted on."""
         return self.source
@@ -119,6 +135,59 @@ class SourceRows:
     def values(self, kernel: Any, numbers: IntArray) -> Array | None:
         """Return None: nothing is kept."""
         return None
+
+
+class NamedRows(SourceRows):
+    """Rows of files that are known by name only, from a saved DPP: nothing is opened until the caller says so.
+
+    Parameters
+    ----------
+    recipe : dict
+        How the source is opened again, as the saved file says.
+    preprocessing : Preprocessing or None
+    kernel : kernel
+    n : int
+    """
+
+    def __init__(self, recipe: dict[str, Any], preprocessing: Preprocessing | None, kernel: Any, n: int) -> None:
+        self._recipe, self._preprocessing, self._kernel, self._n = recipe, preprocessing, kernel, n
+
+    @property
+    def recipe(self) -> dict[str, Any] | None:
+        """How to open the source again, as JSON data."""
+        return self._recipe
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What turned the user's columns into rows."""
+        return self._preprocessing
+
+    def needed(self) -> None:
+        """Refuse: the caller has not said yet where the rows are."""
+        paths = self._recipe["paths"]
+        named = ", ".join(map(repr, paths[:3])) + (", …" if len(paths) > 3 else "")
+        raise ValueError(
+            f"this DPP was saved without its {self._n:,} rows; it names the files {named}, which were not opened. "
+            "Give the rows with attach_rows(squeak.rows(...)), or call attach_rows() to open those files"
+        )
+
+    def attached(self, X: Any) -> MemoryRows | SourceRows:
+        """Return the rows in ``X``, or where it is None in the files that are named; others are refused."""
+        if X is None:
+            return SourceRows(reopen(self._recipe, self._preprocessing), self._kernel, self._n)
+        if isinstance(X, RowSource) and X.preprocessing != self._preprocessing:
+            raise ValueError(
+                "these rows are preprocessed in another way than those of the fit: "
+                "make them with squeak.rows(..., preprocessing=dpp.dictionary_.preprocessing)"
+            )
+        if not isinstance(X, RowSource) and self._preprocessing is not None:
+            X = self._preprocessing.encode(X)
+        found = rows_of(X, self._kernel)
+        if isinstance(found, SourceRows):
+            return SourceRows(found.source, self._kernel, self._n)
+        if found.n != self._n:
+            raise ValueError(f"the DPP was fitted on {self._n:,} rows, and these are {found.n:,}")
+        return found
 
 
 def rows_of(X: Any, kernel: Any) -> MemoryRows | SourceRows:

@@ -21,7 +21,7 @@ from squeak.dpp.fixed_size import ScaleSearch, starting_scale
 from squeak.dpp.preparing import Prepared, enlarged, prepare
 from squeak.dpp.proposals import Proposer, outcomes
 from squeak.dpp.spectrum import LARGEST_SPECTRUM, check_k, check_size, solve_scale
-from squeak.dpp.store import MemoryRows, SourceRows, rows_of
+from squeak.dpp.store import MemoryRows, NamedRows, SourceRows, rows_of
 from squeak.samplers import Kors, Squeak, Uniform
 from squeak.samplers.base import Sampler, own_kernel
 
@@ -224,6 +224,7 @@ class DPP(BaseEstimator):
             ``max_rejections`` proposals in a row were refused.
         """
         self._needs_fit()
+        self._rows.needed()
         count = check_n_samples(n_samples)
         search, proposer, level = None, self._proposer, 0
         if k is not None:
@@ -338,19 +339,58 @@ class DPP(BaseEstimator):
                 f"marginals of {self._rows.n:,} rows would take all of their kernel matrix: at most "
                 f"{MARGINAL_ROWS:,} rows; dictionary_.leverage_scores(X) estimates them for any number"
             )
+        self._rows.needed()
         everything = self._rows.fetch(np.arange(self._rows.n))
         return exact_leverage_scores(everything, self.kernel_, 1.0 / self.scale_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a ``.sqk`` file: a loaded one goes on with the same samples.
 
-        Rows in memory are stored; of a source its files' names are.
+        Rows in memory are stored; of a source its files' names are. A loaded DPP does not open them by itself:
+        see :meth:`attach_rows`.
         """
         storage.save(self, path)
 
+    def attach_rows(self, X: Any = None) -> DPP:
+        """Give a loaded DPP the rows that it was fitted on, where its file holds only the names of their files.
+
+        Loading opens no other file than the one that is loaded, for a file from a stranger may name any path.
+
+        Parameters
+        ----------
+        X : array or row source, optional
+            The rows of the fit, in the same order and preprocessed in the same way. When left out, the files that
+            the saved file names are opened: leave it out only for files that you trust.
+
+        Returns
+        -------
+        DPP
+            This object.
+
+        Examples
+        --------
+        >>> import numpy as np, squeak, tempfile
+        >>> from squeak.dpp import DPP
+        >>> X = np.random.default_rng(0).standard_normal((200, 2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(folder + "/rows.npy", X)
+        ...     DPP(random_state=0).fit(squeak.rows(folder + "/rows.npy")).save(folder + "/dpp.sqk")
+        ...     again = squeak.load(folder + "/dpp.sqk").attach_rows(X)
+        >>> len(again.sample(k=3))
+        3
+        """
+        self._needs_fit()
+        if not isinstance(self._rows, NamedRows):
+            raise ValueError("this DPP has its rows already: fit it anew to use others")
+        self._rows = self._rows.attached(X)
+        return self
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> DPP:
-        """Read what :meth:`save` wrote; ``kernel`` is needed where it is code."""
+        """Read what :meth:`save` wrote; ``kernel`` is needed where it is code.
+
+        No other file is opened: where the rows are in files, give them by :meth:`attach_rows` before sampling.
+        """
         found: DPP = storage.load(path, kernel=kernel, kind=cls.kind)
         return found
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import LARGEST_NODE, Edges, merged
 from squeak.graphs.resistance import leverage_of
@@ -149,44 +149,14 @@ class EdgeSample:
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeSample:
         """Return the sample that a file holds; whatever does not fit together raises."""
-        n, m = int(content["n_nodes"]), len(arrays["u"])
-        integers = ("u", "v", "counts", "indices", "source_numbers")
-        columns: dict[str, Any] = {
-            name: np.asarray(arrays[name], dtype=np.int64 if name in integers else np.float64) for name in ARRAYS
-        }
-        if any(column.shape != (m,) for column in columns.values()):
-            raise ValueError("the arrays have different lengths")
-        u, v, p = columns["u"], columns["v"], columns["probabilities"]
-        copies, ridge, sampling = int(content["copies"]), float(content["ridge"]), float(content["oversampling"])
         sources = tuple((str(name), int(size)) for name, size in content["sources"])
-        fine = (
-            bool(((u >= 0) & (u < v) & (v < n)).all())
-            and bool(((p > 0) & (p <= 1)).all())
-            and bool(((columns["counts"] >= 1) & (columns["counts"] <= copies)).all())
-            and bool(((columns["original"] > 0) & np.isfinite(columns["original"])).all())
-            and bool(((columns["source_numbers"] >= 0) & (columns["source_numbers"] < len(sources))).all())
-            and 0 <= ridge < np.inf
-            and 0 < sampling < np.inf
-            and 0 <= n <= LARGEST_NODE + 1
-            and m <= int(content["n_seen"])
-        )
-        if not fine:
+        found = state.checked(STATE, arrays, content)
+        u, v = found["u"], found["v"]
+        if np.any(u >= v) or np.any(v >= found["n_nodes"]) or np.any(found["source_numbers"] >= len(sources)):
             raise ValueError("its edges are not those of a sample")
-        return cls(
-            n,
-            u,
-            v,
-            columns["original"],
-            p,
-            columns["counts"],
-            copies,
-            sampling,
-            ridge,
-            int(content["n_seen"]),
-            columns["indices"],
-            sources,
-            columns["source_numbers"],
-        )
+        if len(u) > found["n_seen"]:
+            raise ValueError("it holds more edges than were seen")
+        return cls(sources=sources, **found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sample to a ``.sqk`` file."""
@@ -197,6 +167,22 @@ class EdgeSample:
         """Read a sample that :meth:`save` wrote."""
         found: EdgeSample = storage.load(path, kind=cls.kind)
         return found
+
+
+STATE = {
+    "n_nodes": state.whole(high=LARGEST_NODE + 1),
+    "copies": state.whole(low=1),
+    "oversampling": state.number(low=state.LEAST),
+    "ridge": state.number(low=0.0),
+    "n_seen": state.whole(),
+    "u": state.wholes("m"),
+    "v": state.wholes("m"),
+    "original": state.numbers("m", low=state.LEAST),
+    "probabilities": state.numbers("m", low=state.LEAST, high=1.0),
+    "counts": state.wholes("m", low=1, high="copies"),
+    "indices": state.wholes("m"),
+    "source_numbers": state.wholes("m"),
+}
 
 
 def joined(

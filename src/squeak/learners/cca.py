@@ -10,7 +10,7 @@ from scipy.linalg import cholesky, solve_triangular, svd
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import gram
 from squeak.core.nystrom import TriangularFeatures
@@ -130,6 +130,11 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     """
 
     kind: ClassVar[str] = "kernel-cca"
+    _state: ClassVar[state.Table] = {
+        "dual_coef": state.numbers("m", "k"),
+        "dual_coef_y": state.numbers("m_y", "k"),
+        **{name: state.numbers("k") for name in ("shift", "shift_y", "values", "correlations")},
+    }
 
     def __init__(
         self,
@@ -263,13 +268,15 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelCCA:
         """Return the model that was stored; ``kernel`` stands for both where they were code."""
         model: KernelCCA
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        model, found = learner_from_parts(cls, arrays, content, kernel)
         inner = {name[len(SECOND) :]: array for name, array in arrays.items() if name.startswith(SECOND)}
         model.dictionary_y_ = Dictionary.from_parts(inner, content["second"], kernel)
+        if len(found["dual_coef_y"]) != len(model.dictionary_y_):
+            raise ValueError("the second view's coefficients do not fit its atoms")
         model.kernel_y = model.dictionary_y_.kernel
-        model.dual_coef_, model.dual_coef_y_ = arrays["dual_coef"], arrays["dual_coef_y"]
-        model._shift, model._shift_y = arrays["shift"], arrays["shift_y"]
-        model.values_, model.correlations_ = arrays["values"], arrays["correlations"]
+        model.dual_coef_, model.dual_coef_y_ = found["dual_coef"], found["dual_coef_y"]
+        model._shift, model._shift_y = found["shift"], found["shift_y"]
+        model.values_, model.correlations_ = found["values"], found["correlations"]
         model.n_components_ = model._n_features_out = len(model.values_)
         return model
 

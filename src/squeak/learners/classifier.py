@@ -15,11 +15,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.rows import take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
+from squeak.core.state import labels
 from squeak.core.types import Array
 from squeak.learners.cached import kept_in_memory
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred
@@ -107,6 +108,12 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     """
 
     kind: ClassVar[str] = "kernel-classifier"
+    _state: ClassVar[state.Table] = {
+        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "intercept": state.numbers("outputs", low=-state.HUGE, high=state.HUGE),
+        "alpha": state.number(low=0.0),
+        "solver": state.text(),
+    }
 
     def __init__(
         self,
@@ -250,18 +257,13 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelClassifier:
         """Return the model that was stored."""
         model: KernelClassifier
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
-        model.classes_ = np.array(content["classes"], dtype=_class_dtype(str(content["classes_dtype"])))
-        model.alpha_, model.intercept_ = float(content["alpha"]), arrays["intercept"]
+        model, found = learner_from_parts(cls, arrays, content, kernel)
+        model.classes_ = labels(content["classes"], content["classes_dtype"])
+        if len(found["intercept"]) != (1 if len(model.classes_) == 2 else len(model.classes_)):
+            raise ValueError("the coefficients do not fit the classes")
+        model.dual_coef_, model.solver_ = found["dual_coef"], found["solver"]
+        model.alpha_, model.intercept_ = found["alpha"], found["intercept"]
         return model
-
-
-def _class_dtype(name: str) -> Any:
-    kind = np.dtype(name) if name != "object" else np.dtype(object)
-    if kind.kind not in "biufUO":
-        raise ValueError(f"classes of the type {name} cannot be")
-    return kind
 
 
 def _classes_of(source: RowSource) -> Any:

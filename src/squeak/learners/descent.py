@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.kernels import block, gram, resolve
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState, coins, draw_seed
@@ -76,6 +76,10 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
     """
 
     kind: ClassVar[str] = "kernel-gradient-descent"
+    _state: ClassVar[state.Table] = {
+        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "n_iter": state.whole(),
+    }
 
     sampler = dictionary = max_atoms = None
 
@@ -154,7 +158,7 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
     ) -> KernelGradientDescent:
         """Return the model that was stored."""
         model: KernelGradientDescent
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        model, found = learner_from_parts(cls, arrays, content, kernel)
         model.kernel = model.dictionary_.kernel
-        model.dual_coef_, model.n_iter_ = arrays["dual_coef"], int(content["n_iter"])
+        model.dual_coef_, model.n_iter_ = found["dual_coef"], found["n_iter"]
         return model

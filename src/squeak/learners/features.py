@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.nystrom import EigenFeatures, Features, FixedFeatures, TriangularFeatures
 from squeak.core.seeds import RandomState
@@ -65,6 +65,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
     """
 
     kind: ClassVar[str] = "nystroem"
+    _state: ClassVar[state.Table] = {"mixing": state.numbers("m", "r")}
 
     _stream: Any
     _features_of: Features
@@ -168,6 +169,6 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Nystroem:
         """Return the map that was stored."""
         model: Nystroem
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        model._features_of = FixedFeatures(model.kernel_, model.dictionary_.atoms, arrays["mixing"])
+        model, found = learner_from_parts(cls, arrays, content, kernel)
+        model._features_of = FixedFeatures(model.kernel_, model.dictionary_.atoms, found["mixing"])
         return model

@@ -13,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import engine, storage
+from squeak.core import engine, state, storage
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.nystrom import FixedFeatures, TriangularFeatures
 from squeak.core.rows import take
@@ -155,6 +155,13 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     """
 
     kind: ClassVar[str] = "kernel-k-means"
+    _state: ClassVar[state.Table] = {
+        "mixing": state.numbers("m", "r"),
+        "points": state.numbers("k", "r"),
+        "weights": state.numbers("k", low=0.0),
+        "inertia": state.number(low=0.0),
+        "n_iter": state.whole(),
+    }
 
     _centres: Centres
 
@@ -348,13 +355,13 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelKMeans:
         """Return the model that was stored."""
         model: KernelKMeans
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        model, found = learner_from_parts(cls, arrays, content, kernel)
         d = model.dictionary_
-        features: Any = FixedFeatures(d.kernel, d.atoms, arrays["mixing"])
-        model._features_map, model._centres = features, Centres.of(arrays["points"], features.mixing)
-        model.cluster_weights_ = arrays["weights"]
-        model.dual_coef_, model._n_features_out = model._centres.coef, len(arrays["points"])
-        model.inertia_, model.n_iter_ = float(content["inertia"]), int(content["n_iter"])
+        features: Any = FixedFeatures(d.kernel, d.atoms, found["mixing"])
+        model._features_map, model._centres = features, Centres.of(found["points"], features.mixing)
+        model.cluster_weights_ = found["weights"]
+        model.dual_coef_, model._n_features_out = model._centres.coef, len(found["points"])
+        model.inertia_, model.n_iter_ = found["inertia"], found["n_iter"]
         return model
 
 

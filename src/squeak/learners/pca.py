@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal, gram
 from squeak.core.nystrom import FixedFeatures, TriangularFeatures
@@ -110,6 +110,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     """
 
     kind: ClassVar[str] = "kernel-pca"
+    _state: ClassVar[state.Table] = {
+        "mixing": state.numbers("m", "r"),
+        "gram": state.numbers("r", "r"),
+        "moment": state.numbers("r", 2),
+        "square": state.numbers(2),
+        "weight": state.number(low=state.LEAST),
+        "n": state.whole(low=1),
+    }
 
     _stream: OnePass
 
@@ -258,17 +266,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelPCA:
         """Return the model that was stored; its dictionary no longer changes."""
         model: KernelPCA
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
+        model, found = learner_from_parts(cls, arrays, content, kernel)
         d = model.dictionary_
-        features: Any = FixedFeatures(d.kernel, d.atoms, arrays["mixing"])
+        features: Any = FixedFeatures(d.kernel, d.atoms, found.pop("mixing"))
         stream = OnePass(None, features, d)
-        stream.equations = NormalEquations(
-            features,
-            arrays["gram"],
-            arrays["moment"],
-            arrays["square"],
-            float(content["weight"]),
-            int(content["n"]),
-        )
+        stream.equations = NormalEquations(features, **found)
         model._check_pca_parameters()
         return model._keep(stream)

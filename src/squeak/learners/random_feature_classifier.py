@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from squeak.core import storage
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
+from squeak.core.state import labels
 from squeak.core.types import Array
 from squeak.learners.data import Training
 from squeak.learners.sgd import Logistic, Loss, Squared
@@ -198,17 +198,6 @@ class RandomFeatureClassifier(ClassifierMixin, SgdLearner):  # type: ignore[misc
     ) -> RandomFeatureClassifier:
         """Return the model that was stored."""
         model: RandomFeatureClassifier = cls._from_parts(arrays, content, kernel)
-        model.classes_ = _classes_from(content["classes"], str(content["class_type"]))
-        model._restore(arrays, content)
+        model.classes_ = labels(content["classes"], content["class_type"])
+        model._restore(arrays, content, 1 if len(model.classes_) == 2 else len(model.classes_))
         return model
-
-
-def _classes_from(names: list[Any], kind: str) -> Any:
-    """Return classes as they were; a type that no classes have is refused, whatever the file says."""
-    if kind == "|O":
-        return np.array(names, dtype=object)
-    if kind[1:2] == "U":
-        return np.array([str(name) for name in names])
-    if re.fullmatch(r"[<|][biuf][1248]", kind) is None:
-        raise ValueError(f"classes cannot be of the type {kind!r}")
-    return np.array(names, dtype=np.dtype(kind))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
@@ -181,6 +181,8 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
     ) -> RandomFeatureRegressor:
         """Return the model that was stored."""
         model: RandomFeatureRegressor = cls._from_parts(arrays, content, kernel)
-        model._single = bool(content["single"])
+        model._single = state.checked({"single": state.flag()}, {}, content)["single"]
         model._restore(arrays, content)
+        if model._single and model._coef.shape[1] != 1:
+            raise ValueError("the coefficients are those of several outputs")
         return model

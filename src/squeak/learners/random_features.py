@@ -9,17 +9,18 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from squeak.core import storage
+from squeak.core import state, storage
 from squeak.core.dictionary import preprocessing_from_parts, preprocessing_parts, restored_kernel, stored_kernel
 from squeak.core.fourier import FourierFeatures, has_fourier_features
 from squeak.core.kernels import resolve
+from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.data import Training
-from squeak.learners.stored import curves_of, restore_curves
+from squeak.learners.stored import curves_of, restore_columns, restore_curves
 
 MEDIAN_ROWS = 1000
 
@@ -101,20 +102,28 @@ class FourierLearner(DictionaryLearner):
 
     @classmethod
     def _from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any) -> Any:
-        known = cls._get_param_names()
-        model = cls(**{name: value for name, value in content["parameters"].items() if name in known})
-        found = restored_kernel(content, kernel)
-        model.set_params(kernel=found)
-        frequencies, offsets = arrays["frequencies"], arrays["offsets"]
-        if frequencies.ndim != 2 or offsets.shape != frequencies.shape[1:]:
-            raise ValueError("the frequencies and offsets do not fit")
-        model.features_ = FourierFeatures(found, frequencies, offsets, float(content["height"]))
+        model = cls(**state.parameters(cls, content["parameters"]))
+        found = state.checked(FEATURES, arrays, content)
+        columns = len(found["frequencies"])
+        if not found["frequencies"].size:
+            raise ValueError("there are no features")
+        fourier = check_stored(restored_kernel(content, kernel), np.zeros((1, columns)))
+        model.set_params(kernel=fourier)
+        model.features_ = FourierFeatures(fourier, found["frequencies"], found["offsets"], found["height"])
+        model._check_fourier()
         model.preprocessing_ = preprocessing_from_parts(arrays, content)
+        if model.preprocessing_ is not None and model.preprocessing_.n_features != columns:
+            raise ValueError("the preprocessing does not fit the features")
         restore_curves(model, arrays)
-        model.n_features_in_ = int(content["n_features_in"])
-        if content["feature_names"] is not None:
-            model.feature_names_in_ = np.array([str(name) for name in content["feature_names"]], dtype=object)
+        restore_columns(model, content["n_features_in"], content["feature_names"], columns)
         return model
+
+
+FEATURES = {
+    "frequencies": state.numbers("columns", "features"),
+    "offsets": state.numbers("features"),
+    "height": state.number(low=0.0),
+}
 
 
 @storage.register

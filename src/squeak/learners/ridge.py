@@ -10,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import engine, storage
+from squeak.core import engine, state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal
 from squeak.core.nystrom import FixedFeatures
@@ -98,6 +98,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     """
 
     kind: ClassVar[str] = "kernel-ridge"
+    _state: ClassVar[state.Table] = {
+        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "intercept": state.numbers("intercepts", low=-state.HUGE, high=state.HUGE),
+        "gram": state.numbers("r", "r", optional=True),
+        "mixing": state.numbers("m", "r", optional=True),
+        "alpha": state.number(low=0.0),
+        "regularised": state.flag(),
+        "solver": state.text(),
+    }
 
     _stream: OnePass
 
@@ -268,12 +277,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelRidge:
         """Return the model that was stored."""
         model: KernelRidge
-        model, arrays, content = learner_from_parts(cls, arrays, content, kernel)
-        model.dual_coef_, model.solver_ = arrays["dual_coef"], str(content["solver"])
-        model.intercept_ = arrays["intercept"]
-        model.alpha_ = float(content["alpha"])
-        model.regularised = bool(content["regularised"])
-        if "gram" in arrays:
-            model._gram = arrays["gram"]
-            model._feature_map = FixedFeatures(model.kernel_, model.dictionary_.atoms, arrays["mixing"])
+        model, found = learner_from_parts(cls, arrays, content, kernel)
+        model.dual_coef_, model.intercept_ = found["dual_coef"], found["intercept"]
+        if len(model.intercept_) not in (1, *model.dual_coef_.shape[1:]):
+            raise ValueError("the intercept does not fit the coefficients")
+        model.alpha_, model.regularised, model.solver_ = found["alpha"], found["regularised"], found["solver"]
+        if found["gram"] is not None:
+            model._gram = found["gram"]
+            model._feature_map = FixedFeatures(model.kernel_, model.dictionary_.atoms, found["mixing"])
         return model

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core import engine
+from squeak.core import engine, state
 from squeak.core.fourier import FourierFeatures
 from squeak.core.kernels import resolve
 from squeak.core.rows import n_rows, take
@@ -161,10 +161,29 @@ class SgdLearner(FourierLearner):
         }
         return self._parts({"coef": self._coef, "last": descent.coef, "intercept": descent.intercept}, content)
 
-    def _restore(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        batch, step = int(content["batch"]), float(content["step_length"])
-        descent = Descent(self.features_, self._loss(), arrays["intercept"], batch, step, float(self.decay))
-        if arrays["coef"].shape != descent.coef.shape or arrays["last"].shape != descent.coef.shape:
-            raise ValueError("the coefficients do not fit the features")
-        descent.coef, descent.t = arrays["last"].copy(), int(content["steps"])
-        self._keep(descent, arrays["coef"], int(content["passes"]))
+    def _restore(self, arrays: dict[str, Any], content: dict[str, Any], outputs: int | None = None) -> None:
+        self._check_sgd()
+        found = state.checked(DESCENT, arrays, content, features=self.features_.rank)
+        if outputs not in (None, len(found["intercept"])):
+            raise ValueError("the coefficients do not fit the classes")
+        descent = Descent(
+            self.features_,
+            self._loss(),
+            found["intercept"],
+            found["batch"],
+            found["step_length"],
+            float(self.decay),
+        )
+        descent.coef, descent.t = found["last"].copy(), found["steps"]
+        self._keep(descent, found["coef"], found["passes"])
+
+
+DESCENT = {
+    "coef": state.numbers("features", "outputs"),
+    "last": state.numbers("features", "outputs"),
+    "intercept": state.numbers("outputs"),
+    "batch": state.whole(low=1),
+    "step_length": state.number(low=0.0),
+    "steps": state.whole(),
+    "passes": state.whole(),
+}

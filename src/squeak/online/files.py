@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from squeak.core import state
 from squeak.core.dictionary import (
     preprocessing_from_parts,
     preprocessing_parts,
     restored_kernel,
     stored_kernel,
 )
+from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.online.base import OnlineEstimator
 from squeak.online.faces import OnlineClassifier
@@ -59,37 +61,41 @@ def estimator_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any 
     if not (isinstance(cls, type) and issubclass(cls, OnlineEstimator)):
         raise ValueError(f"no online estimator is known by the name {content['estimator']!r}")
     params = dict(content["params"])
-    if params["kernel"] is not None:
-        params["kernel"] = restored_kernel(params["kernel"], kernel if params["kernel"]["kernel"] is None else None)
-    model: Any = cls(**params)
+    own = params.pop("kernel")
+    if own is not None:
+        own = restored_kernel(own, kernel if own["kernel"] is None else None)
+    model: Any = cls(kernel=own, **state.parameters(cls, params))
     model._check_parameters()
     if isinstance(model, OnlineClassifier):
-        labels = np.array(content["classes"])
-        if labels.ndim != 1 or len(labels) < 2 or labels.dtype.kind not in "biufU":
-            raise ValueError("the classes are damaged")
-        model.classes_ = labels.astype(object) if content["classes_type"] == "O" else labels
-    facts = content["stream"]
-    outputs = int(content["outputs"])
+        model.classes_ = state.labels(content["classes"], content["classes_type"])
     expected = len(model.classes_) if isinstance(model, OnlineClassifier) else 1
+    outputs = state.checked({"outputs": state.whole(low=1)}, {}, content)["outputs"]
     if outputs != (1 if expected == 2 else expected):
         raise ValueError("the outputs do not fit the classes")
     head = rows_from_arrays(arrays, "head_")
     if n_rows(head) != 1:
         raise ValueError("the first row is damaged")
-    stream = Stream(
-        model._build,
-        own_kernel(model.kernel),
-        outputs,
-        int(facts["seed"]),
-        preprocessing_from_parts(arrays, content),
-    )
+    facts = state.checked(STREAM, {}, content["stream"])
+    preprocessing = preprocessing_from_parts(arrays, content)
+    if preprocessing is not None and preprocessing.n_features != width_of(head):
+        raise ValueError("the preprocessing does not fit the rows")
+    stream = Stream(model._build, own_kernel(model.kernel), outputs, facts["seed"], preprocessing)
     resolved = content["resolved"]
     if resolved is not None:
         resolved = restored_kernel(resolved, kernel if resolved["kernel"] is None else None)
-    stream.set_parts(arrays, facts, resolved, head)
+        check_stored(resolved, head)
+    if content["stream"]["learner"] is not None:
+        model._check_stored(arrays, outputs)
+    stream.set_parts(arrays, {**facts, "learner": content["stream"]["learner"]}, resolved, head)
     model._head, model._stream = head, stream
     if width_of(head) is not None:
         model.n_features_in_ = width_of(head)
-    if content["names"]:
-        model.feature_names_in_ = np.array([str(name) for name in content["names"]], dtype=object)
+    names = content["names"]
+    if names:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("the names of its columns are damaged")
+        model.feature_names_in_ = np.array(names, dtype=object)
     return model
+
+
+STREAM = {"seed": state.seed(), "n_seen": state.whole(), "warming": state.flag()}

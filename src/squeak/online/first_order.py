@@ -12,8 +12,10 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.kernels import block
+from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.seeds import RandomState
+from squeak.core.state import checked, flag, number, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.online.base import OnlineEstimator, check_positive
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
@@ -126,21 +128,26 @@ class SupportLearner:
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        coefficients = np.array(arrays["coefficients"])
-        self.atoms = None if content["empty"] else rows_from_arrays(arrays)
+        empty = checked({"empty": flag()}, arrays, content)["empty"]
+        self.atoms = None if empty else rows_from_arrays(arrays)
         m = 0 if self.atoms is None else n_rows(self.atoms)
-        if coefficients.shape != (m, len(self.rules)) or len(content["rules"]) != len(self.rules):
-            raise ValueError("the learner's arrays do not fit each other")
-        self.coefficients, self.n_seen = checked(coefficients), int(content["n_seen"])
-        for rule, facts in zip(self.rules, content["rules"], strict=True):
-            rule.bound, rule.round = float(facts["bound"]), int(facts["round"])
+        found = checked(STATE, arrays, content, m=m, outputs=len(self.rules))
+        if m:
+            check_stored(self.kernel, self.atoms)
+        self.coefficients, self.n_seen = found["coefficients"].copy(), found["n_seen"]
+        restore_rules(self.rules, content["rules"])
 
 
-def checked(array: Array) -> Array:
-    """Return an array of finite float64 numbers, or raise."""
-    if array.dtype != np.float64 or not np.isfinite(array).all():
-        raise ValueError("the learner's numbers are damaged")
-    return array
+STATE = {"coefficients": numbers("m", "outputs"), "n_seen": whole()}
+RULE = {"bound": number(low=0.0), "round": whole()}
+
+
+def restore_rules(rules: list[GradientRule], stored: Any) -> None:
+    """Give the rules of a learner the bounds and rounds that were stored."""
+    if not isinstance(stored, list) or len(stored) != len(rules):
+        raise ValueError("the learner's outputs do not fit")
+    for rule, facts in zip(rules, stored, strict=True):
+        rule.__dict__.update(checked(RULE, {}, facts))
 
 
 class FirstOrder(OnlineEstimator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from squeak.core.kernels import RBF
 from squeak.core.kernels.width import checked_width
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import FEATURES, RandomState, generator_at
+from squeak.core.state import checked, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner, checked
+from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner, restore_rules
 from squeak.samplers.base import check_max_atoms
 
 
@@ -23,8 +25,14 @@ class FourierFeatures:
     def __init__(self, kernel: Any, columns: int, n_frequencies: int, seed: int) -> None:
         if not isinstance(kernel, RBF):
             raise TypeError(f"random Fourier features are those of an RBF kernel here; the kernel is {kernel!r}")
-        width = np.broadcast_to(checked_width(kernel, columns), (columns,))
-        self.W = generator_at(seed, FEATURES).standard_normal((columns, n_frequencies)) / width[:, None]
+        self._width = np.broadcast_to(checked_width(kernel, columns), (columns,))
+        self.n_frequencies, self._seed = n_frequencies, seed
+
+    @cached_property
+    def W(self) -> Array:
+        """The frequencies, shape (columns, D); drawn when they are needed, for a file does not hold them."""
+        draws = generator_at(self._seed, FEATURES).standard_normal((len(self._width), self.n_frequencies))
+        return np.asarray(draws / self._width[:, None])
 
     def __call__(self, X: Rows) -> Array:
         """Return the features of rows, shape (n, 2D)."""
@@ -46,7 +54,7 @@ class FourierLearner:
     def __init__(self, features: FourierFeatures, rule: GradientRule, n_outputs: int) -> None:
         self.features = features
         self.rules = [rule.copy() for _ in range(n_outputs)]
-        self.weights = np.zeros((n_outputs, 2 * features.W.shape[1]))
+        self.weights = np.zeros((n_outputs, 2 * features.n_frequencies))
         self.n_seen = 0
 
     @property
@@ -93,12 +101,10 @@ class FourierLearner:
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        weights = np.array(arrays["weights"])
-        if weights.shape != self.weights.shape or len(content["rules"]) != len(self.rules):
-            raise ValueError("the learner's arrays do not fit each other")
-        self.weights, self.n_seen = checked(weights), int(content["n_seen"])
-        for rule, facts in zip(self.rules, content["rules"], strict=True):
-            rule.bound, rule.round = float(facts["bound"]), int(facts["round"])
+        outputs, size = self.weights.shape
+        found = checked({"weights": numbers(outputs, size), "n_seen": whole()}, arrays, content)
+        self.weights, self.n_seen = found["weights"].copy(), found["n_seen"]
+        restore_rules(self.rules, content["rules"])
 
 
 class DualLearner(SupportLearner):
@@ -120,7 +126,7 @@ class DualLearner(SupportLearner):
     ) -> None:
         super().__init__(kernel, rule, penalty, n_outputs)
         self.features, self.budget = features, budget
-        self.weights = np.zeros((2 * features.W.shape[1], n_outputs))
+        self.weights = np.zeros((2 * features.n_frequencies, n_outputs))
 
     def raw(self, X: Rows) -> Array:
         """Return f of every row before clipping, shape (n, outputs)."""
@@ -150,10 +156,8 @@ class DualLearner(SupportLearner):
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
         super().set_parts(arrays, content)
-        weights = np.array(arrays["fourier_weights"])
-        if weights.shape != self.weights.shape:
-            raise ValueError("the learner's arrays do not fit each other")
-        self.weights = checked(weights)
+        size, outputs = self.weights.shape
+        self.weights = checked({"fourier_weights": numbers(size, outputs)}, arrays, {})["fourier_weights"].copy()
 
 
 class _Fourier(FirstOrder):
@@ -165,6 +169,11 @@ class _Fourier(FirstOrder):
         check_max_atoms(self.n_frequencies, "n_frequencies")
         if hasattr(self, "max_atoms"):
             check_max_atoms(self.max_atoms)
+
+    def _check_stored(self, arrays: dict[str, Any], n_outputs: int) -> None:
+        name = "fourier_weights" if hasattr(self, "max_atoms") else "weights"
+        if arrays[name].size != 2 * self.n_frequencies * n_outputs:
+            raise ValueError(f"its weights are not those of {self.n_frequencies} frequencies")
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Any:
         features = FourierFeatures(kernel, rows.shape[1], int(self.n_frequencies), seed)

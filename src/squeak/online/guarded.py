@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from squeak.core.state import checked, number
 from squeak.core.types import Array
 from squeak.online.newton import NewtonHead, StepRule
 
@@ -101,6 +102,6 @@ class GuardedHead:
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], prefix: str, size: int) -> None:
         """Take over the state that :meth:`to_parts` took apart."""
-        self.lead = float(content["lead"])
+        self.lead = checked({"lead": number()}, arrays, content)["lead"]
         for i, head in enumerate(self.heads):
             head.set_parts(arrays, content["heads"][i], f"{prefix}{i}_", size)

@@ -16,6 +16,7 @@ from squeak.core.kernels import block, diagonal
 from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.screening import entry_score
 from squeak.core.seeds import RandomState, coins
+from squeak.core.state import checked, number, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.base import OnlineEstimator, check_positive
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
@@ -177,28 +178,34 @@ class KonsLearner:
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        rows, n = rows_from_arrays(arrays), int(content["n_seen"])
-        if n_rows(rows) != n or len(content["heads"]) != len(self.heads):
+        rows = rows_from_arrays(arrays)
+        facts = checked(STATE, arrays, content)
+        if n_rows(rows) != facts["n_seen"] or len(content["heads"]) != len(self.heads):
             raise ValueError("the learner's arrays do not fit each other")
-        for i, (head, facts) in enumerate(zip(self.heads, content["heads"], strict=True)):
-            c, D, q = (np.array(arrays[f"head{i}_{name}"]) for name in ("c", "D", "q"))
-            numbers, factor = arrays[f"head{i}_rows"], np.array(arrays[f"head{i}_factor"])
-            m = len(numbers)
-            fits = c.shape == (n,) and D.shape == q.shape == (m,) and factor.shape == (m, m)
-            if not fits or not all(np.isfinite(array).all() for array in (c, D, q, factor)):
-                raise ValueError("the learner's numbers are damaged")
-            if m and not (numbers.min() >= 0 and numbers.max() < n):
+        for i, head in enumerate(self.heads):
+            found = checked(HEAD, arrays, content["heads"][i], f"head{i}_", n=facts["n_seen"])
+            if np.any(found["rows"] >= facts["n_seen"]):
                 raise ValueError("the learner's row numbers are damaged")
-            head.c, head.D, head.q, head.rows = c.tolist(), D.tolist(), q, numbers.tolist()
-            head.factor = GrowingCholesky(factor)
+            head.c, head.D, head.rows = found["c"].tolist(), found["D"].tolist(), found["rows"].tolist()
+            head.q, head.factor = found["q"].copy(), GrowingCholesky(found["factor"].copy())
             if head.sketch is not None:
-                sketch = np.array(arrays[f"head{i}_sketch"])
-                if sketch.shape != (m, m) or not np.isfinite(sketch).all():
-                    raise ValueError("the learner's sketch is damaged")
-                head.sketch.factor = GrowingCholesky(sketch)
-            head.rule.bound, head.rule.round = float(facts["bound"]), int(facts["round"])
-            head.gain = float(facts["gain"])
-        self.rows, self.n_seen, self.seed = rows, n, int(content["seed"])
+                head.sketch.factor = GrowingCholesky(found["sketch"].copy())
+            head.gain, head.rule.bound, head.rule.round = found["gain"], found["bound"], found["round"]
+        self.rows, self.n_seen, self.seed = rows, facts["n_seen"], facts["seed"]
+
+
+STATE = {"n_seen": whole(), "seed": seed()}
+HEAD = {
+    "rows": wholes("m"),
+    "c": numbers("n"),
+    "D": numbers("m"),
+    "q": numbers("m"),
+    "factor": numbers("m", "m"),
+    "sketch": numbers("m", "m", optional=True),
+    "gain": number(),
+    "bound": number(low=0.0),
+    "round": whole(),
+}
 
 
 class _Kons(OnlineEstimator):

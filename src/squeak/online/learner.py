@@ -10,9 +10,11 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.cholesky import GrowingCholesky
+from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.seeds import coins
+from squeak.core.state import LEAST, checked, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.guarded import GuardedHead
 from squeak.online.newton import NewtonHead, StepRule
@@ -178,26 +180,36 @@ class NewtonLearner:
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
         space = self.space
-        atoms, weights, members = rows_from_arrays(arrays), np.array(arrays["atom_weights"]), arrays["members"]
-        m, j = n_rows(atoms), len(members)
-        factors = [np.array(arrays[name]) for name in ("atom_factor", "factor")]
-        if weights.shape != (m,) or factors[0].shape != (m, m) or factors[1].shape != (j, j):
-            raise ValueError("the atoms' arrays do not fit each other")
-        fine = np.all(weights > 0) and all(np.isfinite(factor).all() for factor in factors)
-        ordered = members.dtype == np.int64 and np.all(np.diff(members) > 0)
-        if not fine or not ordered or (j and not (members[0] >= 0 and members[-1] < m)):
+        atoms = rows_from_arrays(arrays)
+        found = checked(STATE, arrays, content, m=n_rows(atoms))
+        members = found["members"]
+        if np.any(np.diff(members) <= 0) or np.any(members >= n_rows(atoms)):
             raise ValueError("the atoms' numbers are not those of a space")
-        scorer = WeightedFactor(
-            space.scorer.kernel, atoms, weights, space.scorer.ridge, GrowingCholesky(factors[0])
-        )
-        self.space = Space(
-            scorer, GrowingCholesky(factors[1]), np.array(members), space.oversampling, space.max_atoms
-        )
-        if len(content["heads"]) != len(self.heads) or int(content["n_seen"]) < 0:
+        if len(content["heads"]) != len(self.heads):
             raise ValueError("the learner's outputs do not fit")
+        scorer = WeightedFactor(
+            check_stored(space.scorer.kernel, atoms),
+            atoms,
+            found["atom_weights"].copy(),
+            space.scorer.ridge,
+            GrowingCholesky(found["atom_factor"].copy()),
+        )
+        factor = GrowingCholesky(found["factor"].copy())
+        self.space = Space(scorer, factor, members.copy(), space.oversampling, space.max_atoms)
         for i, (head, part) in enumerate(zip(self.heads, content["heads"], strict=True)):
-            head.set_parts(arrays, part, f"head{i}_", j)
-        self.n_seen, self.growths, self.seed = (int(content[name]) for name in ("n_seen", "growths", "seed"))
+            head.set_parts(arrays, part, f"head{i}_", len(members))
+        self.n_seen, self.growths, self.seed = (found[name] for name in ("n_seen", "growths", "seed"))
+
+
+STATE = {
+    "atom_weights": numbers("m", low=LEAST),
+    "atom_factor": numbers("m", "m"),
+    "members": wholes("j"),
+    "factor": numbers("j", "j"),
+    "n_seen": whole(),
+    "growths": whole(),
+    "seed": seed(),
+}
 
 
 def _learn_restarting(head: Head, features: Array, y: Array, grown: list[int]) -> Array:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from squeak.core.state import checked, number, numbers, whole
 from squeak.core.types import Array
 from squeak.online.losses import SMALLEST_ERROR, Loss, SquaredLoss, clipped_part
 
@@ -276,19 +277,25 @@ class NewtonHead:
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], prefix: str, size: int) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        parts = {name: np.array(arrays[prefix + name]) for name in ("weights", "P", "A", "pending")}
-        shapes = {"weights": (size,), "P": (size, size), "A": (size, size)}
-        fits = all(parts[name].shape == shape for name, shape in shapes.items())
-        if not fits or parts["pending"].shape[1:] != (size,) or len(parts["pending"]) >= REFRESH:
+        found = checked(STATE, arrays, content, prefix, size=size)
+        if len(found["pending"]) >= REFRESH:
             raise ValueError("the learner's arrays do not fit each other")
-        if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in parts.values()):
-            raise ValueError("the learner's numbers are not finite")
-        self.weights = parts["weights"]
-        self.P, self.A = np.asfortranarray(parts["P"]), np.asfortranarray(parts["A"])
-        self.pending = [parts["pending"]] if len(parts["pending"]) else []
-        self.n_pending = len(parts["pending"])
-        self.gain, self.rule.bound = float(content["gain"]), float(content["bound"])
-        self.rule.round = int(content["round"])
+        self.weights = found["weights"].copy()
+        self.P, self.A = np.array(found["P"], order="F"), np.array(found["A"], order="F")
+        self.pending = [found["pending"]] if len(found["pending"]) else []
+        self.n_pending = len(found["pending"])
+        self.gain, self.rule.bound, self.rule.round = found["gain"], found["bound"], found["round"]
+
+
+STATE = {
+    "weights": numbers("size"),
+    "P": numbers("size", "size"),
+    "A": numbers("size", "size"),
+    "pending": numbers("pending", "size"),
+    "gain": number(),
+    "bound": number(low=0.0),
+    "round": whole(),
+}
 
 
 def _round(rho: float, cut: float, slope: float, weight: float) -> tuple[float, float]:

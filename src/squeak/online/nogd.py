@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.nystrom import EigenFeatures
+from squeak.core.nystrom import EigenFeatures, Features, FixedFeatures
 from squeak.core.rows import n_rows
 from squeak.core.seeds import RandomState
+from squeak.core.state import checked, flag, numbers
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner, checked
+from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner
 from squeak.samplers.base import check_max_atoms
 
 
@@ -31,7 +32,7 @@ class NystromLearner(SupportLearner):
     def __init__(self, kernel: Any, rule: GradientRule, n_outputs: int, budget: int, rank: int) -> None:
         super().__init__(kernel, rule, 0.0, n_outputs)
         self.budget, self.rank = budget, rank
-        self.features: EigenFeatures | None = None
+        self.features: Features | None = None
         self.weights = np.zeros((0, n_outputs))
 
     @property
@@ -70,13 +71,13 @@ class NystromLearner(SupportLearner):
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
         super().set_parts(arrays, content)
-        if content["embedded"]:
-            self._embed()
-            assert self.features is not None
-            mixing, weights = np.array(arrays["mixing"]), np.array(arrays["weights"])
-            if mixing.shape != (n_rows(self.atoms), len(weights)) or weights.shape[1:] != (len(self.rules),):
-                raise ValueError("the learner's arrays do not fit each other")
-            self.features.mixing, self.weights = checked(mixing), checked(weights)
+        if checked({"embedded": flag()}, arrays, content)["embedded"]:
+            found = checked(EMBEDDED, arrays, content, m=len(self.coefficients), outputs=len(self.rules))
+            self.features = FixedFeatures(self.kernel, self.atoms, found["mixing"])
+            self.weights = found["weights"].copy()
+
+
+EMBEDDED = {"mixing": numbers("m", "rank"), "weights": numbers("rank", "outputs")}
 
 
 class _NOGD(FirstOrder):

@@ -9,8 +9,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from squeak.core.kernels import Kernel, resolve
-from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, same_rows, take
+from squeak.core.rows import (
+    check_same_kind,
+    copy_rows,
+    join,
+    n_rows,
+    rows_from_arrays,
+    rows_to_arrays,
+    same_rows,
+    take,
+    width_of,
+)
 from squeak.core.sources import Preprocessing
+from squeak.core.state import checked, numbers
 from squeak.core.types import Array, Rows
 
 WARM_UP = (2, 8, 32, 128)
@@ -182,16 +193,24 @@ class Stream:
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        self.n_seen, self.warming = int(content["n_seen"]), bool(content["warming"])
+        self.n_seen, self.warming = content["n_seen"], content["warming"]
+        if self.warming and (not needs_rows(self.kernel) or self.n_seen >= WARM_UP[-1]):
+            raise ValueError("the stream cannot be one that waits for its first rows")
+        if not self.warming and content["learner"] is None and self.n_seen:
+            raise ValueError("the learner is missing")
         if content["learner"] is not None:
             self._begin(resolved, head)
             if self.learner is not None:
                 self.learner.set_parts(arrays, content["learner"])
+                if self.learner.n_seen != self.n_seen:
+                    raise ValueError("the learner has seen other rows than the stream")
         if self.warming and self.n_seen:
-            rows, targets = rows_from_arrays(arrays, "held_"), np.array(arrays["held_targets"])
-            if targets.shape != (n_rows(rows), self.n_outputs) or n_rows(rows) != self.n_seen:
+            rows = rows_from_arrays(arrays, "held_")
+            check_same_kind(rows, head)
+            if n_rows(rows) != self.n_seen or width_of(rows) != width_of(head):
                 raise ValueError("the held rows do not fit")
-            self.held = rows, targets
+            found = checked({"held_targets": numbers(n_rows(rows), self.n_outputs)}, arrays, {})
+            self.held = rows, found["held_targets"].copy()
 
 
 def _with_width_one(kernel: Any) -> Any:

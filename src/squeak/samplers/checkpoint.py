@@ -22,9 +22,11 @@ from squeak.core.dictionary import (
     restored_kernel,
     stored_kernel,
 )
+from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor, check_ridge
 from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.core.sources import Cursor, RowSource, reopen, rows
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole, wholes
 from squeak.samplers.base import Plan, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.squeak import Squeak
@@ -136,7 +138,7 @@ def resume(
 ) -> StreamSampler:
     """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
     saved = _Saved.open(Path(path), kernel)
-    sampler = sampler_from(saved.arrays, saved.content, kernel)
+    sampler = saved.sampler
     if not isinstance(sampler, cls):
         name = type(sampler).__name__
         raise TypeError(f"{os.fspath(path)} holds a run of {name}: use {name}.resume")
@@ -171,7 +173,7 @@ def _as_source(X: Any, sampler: StreamSampler) -> RowSource:
 class _Saved:
     """What a checkpoint holds."""
 
-    arrays: dict[str, Any]
+    sampler: StreamSampler
     content: dict[str, Any]
     state: State
     history: list[dict[str, float]]
@@ -188,15 +190,12 @@ class _Saved:
         run = content.get("run")
         if run is None:
             raise ValueError(f"{path} holds a saved sampler, not a checkpoint; squeak.load reads it")
-        try:
-            state, history = state_from(arrays, content, kernel)
-            cursor = Cursor(*(int(number) for number in run["cursor"]))
-            facts = (str(run["fingerprint"]), run["recipe"], bool(run["finished"]), int(run["skipped"]))
-            return cls(arrays, content, state, history, cursor, *facts)
-        except storage.NotStoredError as error:
-            raise storage.NotStoredError(f"{path}: {error}") from None
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise storage.StorageError(f"{path}: its content is damaged: {error}") from None
+        with storage.reading(str(path)):
+            found, history = state_from(arrays, content, kernel)
+            sampler = sampler_from(arrays, content, kernel)
+            facts = checked(RUN, {}, run)
+            cursor = Cursor(*(_count(place) for place in run["cursor"]))
+            return cls(sampler, content, found, history, cursor, recipe=run["recipe"], **facts)
 
 
 def _check_same_data(run: Run, saved: _Saved) -> None:
@@ -295,46 +294,62 @@ def state_from(
 ) -> tuple[State, list[dict[str, float]]]:
     """Return the state and the history that :func:`parts_of` took apart, or raise what does not fit."""
     resolved = restored_kernel(content, kernel if content["kernel"] is None else None)
-    facts = content["plan"]
-    plan = Plan(
-        resolved,
-        check_ridge(float(facts["ridge"])),
-        float(facts["oversampling"]),
-        int(facts["copies"]),
-        float(facts["eps"]),
-        None if facts["max_atoms"] is None else int(facts["max_atoms"]),
-    )
     atoms, head = rows_from_arrays(arrays), rows_from_arrays(arrays, "head_")
-    numbers = {name: arrays[name] for name in ("indices", "probabilities", "counts", "weights")}
-    m, factor, n_seen = n_rows(atoms), np.array(arrays["factor"]), int(content["n_seen"])
-    fits = all(array.shape == (m,) for array in numbers.values()) and factor.shape == (m, m)
-    if not fits or n_rows(head) != 1 or width_of(head) != width_of(atoms) or n_seen < 1:
+    m = n_rows(atoms)
+    plan = checked(PLAN, {}, content["plan"])
+    found = checked({**STATE, "counts": wholes("m", low=1, high=plan["copies"])}, arrays, content, m=m)
+    if n_rows(head) != 1 or width_of(head) != width_of(atoms) or np.any(found["indices"] >= found["n_seen"]):
         raise ValueError("its arrays do not fit each other")
-    finite = np.isfinite(factor).all() and np.all(numbers["weights"] > 0) and np.all(numbers["probabilities"] > 0)
-    if not finite or np.any(numbers["counts"] < 1) or np.any(numbers["indices"] >= n_seen):
-        raise ValueError("its numbers are not those of a stream")
-    ridge = check_ridge(float(content["ridge"]))
-    scorer = WeightedFactor(resolved, atoms, np.array(numbers["weights"]), ridge, GrowingCholesky(factor))
-    state = State(
-        plan,
-        int(content["seed"]),
-        scorer,
-        np.array(numbers["indices"]),
-        np.array(numbers["probabilities"]),
-        np.array(numbers["counts"]),
-        n_seen,
-        head,
-        None if content["shrink_at"] is None else int(content["shrink_at"]),
-        preprocessing_from_parts(arrays, content),
+    if len(np.unique(found["indices"])) != m:
+        raise ValueError("two atoms are the same row")
+    check_stored(resolved, head)
+    factor = GrowingCholesky(np.array(found["factor"]))
+    kept = {name: np.array(found[name]) for name in ("indices", "probabilities", "counts")}
+    restored = State(
+        Plan(resolved, **plan),
+        found["seed"],
+        WeightedFactor(resolved, atoms, np.array(found["weights"]), check_ridge(found["ridge"]), factor),
+        n_seen=found["n_seen"],
+        head=head,
+        shrink_at=found["shrink_at"],
+        preprocessing=preprocessing_from_parts(arrays, content),
+        **kept,
     )
-    return state, [_history_entry(entry) for entry in content["history"]]
+    return restored, [_history_entry(entry) for entry in content["history"]]
+
+
+PLAN = {
+    "ridge": number(low=LEAST),
+    "oversampling": number(low=LEAST),
+    "copies": whole(low=1),
+    "eps": number(low=0.0, high=1.0),
+    "max_atoms": whole(low=1, optional=True),
+}
+STATE = {
+    "seed": seed(),
+    "ridge": number(low=LEAST),
+    "n_seen": whole(low=1),
+    "shrink_at": whole(low=1, optional=True),
+    "indices": wholes("m"),
+    "probabilities": numbers("m", low=LEAST, high=1.0),
+    "weights": numbers("m", low=LEAST),
+    "factor": numbers("m", "m"),
+}
+RUN = {"fingerprint": text(), "finished": flag(), "skipped": whole()}
+HISTORY = {
+    "rows": whole(),
+    "atoms": whole(),
+    "effective_dimension": number(),
+    "ridge": number(),
+}
 
 
 def _history_entry(entry: Any) -> dict[str, float]:
-    numbers = ("effective_dimension", "ridge")
-    return {
-        name: float(entry[name]) if name in numbers else int(entry[name]) for name in ("rows", "atoms", *numbers)
-    }
+    return checked(HISTORY, {}, entry)
+
+
+def _count(value: Any) -> int:
+    return int(checked({"count": whole()}, {}, {"count": value})["count"])
 
 
 def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:
@@ -342,9 +357,10 @@ def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = 
     name, params = content["sampler"], dict(content["params"])
     if name not in SAMPLERS:
         raise ValueError(f"no sampler is known by the name {name!r}")
-    state, history = state_from(arrays, content, kernel)
-    if params["kernel"] is not None:
-        params["kernel"] = restored_kernel(params["kernel"], kernel if params["kernel"]["kernel"] is None else None)
-    sampler = SAMPLERS[name](**params)
-    sampler._restore(state, history)
+    found, history = state_from(arrays, content, kernel)
+    own = params.pop("kernel")
+    if own is not None:
+        own = restored_kernel(own, kernel if own["kernel"] is None else None)
+    sampler = SAMPLERS[name](kernel=own, **parameters(SAMPLERS[name], params))
+    sampler._restore(found, history)
     return sampler

@@ -31,7 +31,7 @@ class Keep:
             try:
                 known = json.loads(facts.read_text())
                 before, seed = dict(known["description"]), int(known["seed"])
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
                 raise storage.StorageError(f"{facts} is damaged: {error}") from None
             for name, value in json.loads(json.dumps(description)).items():
                 if before.get(name) != value:

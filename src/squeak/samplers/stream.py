@@ -127,7 +127,8 @@ class StreamSampler(ScoreSampler):
         path : path
             The checkpoint; it is kept up to date.
         source : rows or row source, optional
-            The rows of the run from their beginning; not needed when they came from files, which are opened again.
+            The rows of the run from their beginning. When left out, the files that the checkpoint names are opened
+            and read: pass the rows yourself when the checkpoint comes from somebody you do not trust.
         kernel : kernel, optional
             Needed only for a kernel that is code.
         every : float

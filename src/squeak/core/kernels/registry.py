@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from squeak.core.kernels.algebra import Constant, Product, Scaled, Sum
-from squeak.core.kernels.base import Kernel
+from squeak.core.kernels.base import Kernel, block, diagonal
 from squeak.core.kernels.inner import Linear, Polynomial
 from squeak.core.kernels.pairwise import PairwiseKernel
 from squeak.core.kernels.radial import RBF, Laplacian, Matern
+from squeak.core.rows import take
+from squeak.core.types import Rows
 
 OURS: dict[str, type[Kernel]] = {
     cls.__name__: cls for cls in (RBF, Laplacian, Matern, Polynomial, Linear, Sum, Product, Scaled, Constant)
@@ -88,6 +90,19 @@ def kernel_from_data(data: Any, depth: int = 0) -> Any:
         return cls(**{key: _value_from_data(value, depth) for key, value in params.items()})
     except TypeError as error:
         raise ValueError(f"the kernel's parameters are damaged: {error}") from None
+
+
+def check_stored(kernel: Any, rows: Rows) -> Any:
+    """Return a kernel from a file if it gives finite values on a few of its rows; else raise what it raises.
+
+    A kernel checks its parameters when it is called, so this is where those of a file are checked.
+    """
+    few = take(rows, slice(0, 2))
+    if not isinstance(few, list) and not (
+        np.isfinite(diagonal(kernel, few)).all() and np.isfinite(block(kernel, few, few)).all()
+    ):
+        raise ValueError(f"{kernel!r} gives values that are not finite")
+    return kernel
 
 
 def _value_from_data(value: Any, depth: int) -> Any:

@@ -236,13 +236,13 @@ class BoxUCB(SavedBox):
     def _warped(self, y: Array) -> Array:
         """Return the values in units of the better half's spread; the worse half matters little and is squeezed."""
         scaled = (y - self._median) / self._spread
-        return np.where(scaled >= 0, scaled, -np.log1p(np.maximum(-scaled, 0.0)))
+        return np.asarray(np.where(scaled >= 0, scaled, -np.log1p(np.maximum(-scaled, 0.0))))
 
     def _scores(self, X: Array, pending: Array) -> Array:
         mean, variance = self._model.shrunk(X, pending)
         std = np.sqrt(variance)
         if isinstance(self.beta, str):
-            return np.asarray(np.log(np.maximum(improvement(mean, std, self._incumbent), 1e-300)))
+            return np.log(np.maximum(improvement(mean, std, self._incumbent), 1e-300))
         return upper_bound(mean, std, self.beta)
 
     def _next(self, rng: np.random.Generator) -> Array:

@@ -119,22 +119,22 @@ MISTAKES = {
     "not a squeak file": (["show", "{f}/flights.csv"], 1, "flights.csv: it is not a squeak file"),
     "missing file": (["show", "nowhere.sqk"], 1, "nowhere.sqk: No such file or directory"),
     "one to merge": (["merge", "{f}/d.sqk", "--out", "x.sqk"], 2, "name two dictionaries or more"),
-    "nothing to merge": (["merge", "{f}/d.sqk", "{f}/e.sqk", "--out", "x.sqk"], 1, "d.sqk: No such file"),
+    "nothing to merge": (["merge", "{f}/d.sqk", "{f}/e.sqk", "--out", "x.sqk"], 1, "there is no file"),
     "out is the data": (
         ["dictionary", "{f}/flights.csv", "--out", "{f}/flights.csv"],
         2,
-        "named twice: it would be",
+        "one of the files that are read",
     ),
     "out is somebody else's": (["dictionary", "{f}/a.parquet", "--out", "{f}/flights.csv"], 2, "not a squeak file"),
     "checkpoint is out": (
         ["dictionary", "{f}/flights.csv", "--checkpoint", "d.sqk", "--out", "d.sqk"],
         2,
-        "named twice: it would be overwritten",
+        "named twice",
     ),
     "checkpoint is the data": (
         ["dictionary", "{f}/flights.csv", "--checkpoint", "{f}/flights.csv", "--out", "d.sqk"],
         2,
-        "named twice: it would be overwritten",
+        "one of the files that are read",
     ),
     "no atoms": (
         ["dictionary", "{f}/flights.csv", "--max-atoms", "0", "--out", "d.sqk"],

@@ -20,6 +20,7 @@ from squeak.core.storage import replacing
 from squeak.kernels import RBF, Linear
 from squeak.leverage import estimate_accuracy
 from squeak.page import page
+from squeak.report.figures import save_figure
 
 COLUMNS = ("month", "day", "hour", "dep_delay", "air_time", "distance", "origin", "carrier")
 SCALES = {"month": (6.5, 3.5), "day": (16.0, 9.0), "hour": (12.0, 7.0), "*": "standard"}
@@ -62,7 +63,7 @@ def draw(history: list[dict[str, float]], path: Path) -> None:
     axes.set(xscale="log", yscale="log", xlabel="flights seen", ylabel="", title="A year of flights in one pass")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path)
     plt.close(figure)
 
 
@@ -182,5 +183,5 @@ def draw_delays(guess: Any, truth: Any, path: Path) -> None:
     axes.set(xlabel="predicted arrival delay, minutes", ylabel="true arrival delay", title="Flights kept back")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path)
     plt.close(figure)

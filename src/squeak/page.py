@@ -10,6 +10,7 @@ import numpy as np
 from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.sources import Preprocessing
+from squeak.core.text import for_terminal
 from squeak.online.base import OnlineEstimator
 from squeak.report.atoms import atom_columns, place_of
 
@@ -19,7 +20,7 @@ COLUMNS = 8
 
 def page(obj: Any, path: Path, atoms: int) -> str:
     """Return the page for a dictionary, a sampler or checkpoint, a model on a dictionary, or a preprocessing."""
-    head = f"{path} ({path.stat().st_size / 1e3:,.0f} kB)"
+    head = f"{for_terminal(path)} ({path.stat().st_size / 1e3:,.0f} kB)"
     if isinstance(obj, Preprocessing):
         return "\n".join([f"{head}: preprocessing", *_preprocessing(obj)])
     if isinstance(obj, OnlineEstimator):
@@ -28,11 +29,13 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     if not isinstance(obj, Dictionary):
         found = getattr(obj, "dictionary_", None)
         if not isinstance(found, Dictionary):
-            return f"{head}: {type(obj).__name__}; `squeak report {path} --out report.html` says more"
+            return f"{head}: {type(obj).__name__}; `squeak report` writes a page that says more"
         seen = getattr(obj, "n_seen_", None)
         lines.append(f"{head}: {type(obj).__name__}" + ("" if seen is None else f", {seen:,} rows read so far"))
         names = {"alpha_": "alpha", "solver_": "solver", "classes_": "classes"}
         known = {words: getattr(obj, name) for name, words in names.items() if hasattr(obj, name)}
+        if "classes" in known:
+            known["classes"] = _names(known["classes"].tolist())
         lines += [f"  {words:<20} {value}" for words, value in known.items()]
         obj = found
     else:
@@ -43,10 +46,21 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     return "\n".join([*lines, "", *_atoms(obj, atoms)])
 
 
+def page_of_fit(path: Path, content: dict[str, Any]) -> str:
+    """Return the page for the checkpoint of a fit."""
+    run, size = content["run"], f"{path.stat().st_size / 1e3:,.0f} kB"
+    state = "has ended" if run["finished"] else f"has read {run['cursor'][2]:,} rows of its pass at hand"
+    stage = "the dictionary is being learned" if "stream" in content else "there is a dictionary"
+    return (
+        f"{for_terminal(path)} ({size}): checkpoint of a {for_terminal(content['sampler'])}, which {state}; "
+        f"{stage}, {len(content['sums']) - bool(content['growing'])} sums over the rows are done"
+    )
+
+
 def _online(model: Any) -> list[str]:
     facts = {"kernel": repr(model.kernel_), "atoms": f"{model.n_atoms_:,}", "loss": model.loss}
     if hasattr(model, "classes_"):
-        facts["classes"] = ", ".join(map(str, model.classes_.tolist()))
+        facts["classes"] = _names(model.classes_.tolist())
     lines = [f"  {name:<20} {value}" for name, value in facts.items()]
     return lines if model.preprocessing_ is None else [*lines, "", *_preprocessing(model.preprocessing_)]
 
@@ -54,9 +68,10 @@ def _online(model: Any) -> list[str]:
 def page_without_kernel(path: Path) -> str:
     """Return the page for an object whose kernel is code: what the file says, and nothing that needs the kernel."""
     kind, arrays, content = storage.read(path)
-    lines = [f"{path} ({path.stat().st_size / 1e3:,.0f} kB): {kind}; its kernel is code, which files never hold"]
+    size = f"{path.stat().st_size / 1e3:,.0f} kB"
+    lines = [f"{for_terminal(path)} ({size}): {for_terminal(kind)}; its kernel is code, which files never hold"]
     names = ("kernel_repr", "n_seen", "ridge", "oversampling", "copies", "sources")
-    lines += [f"  {name:<20} {content[name]}" for name in names if name in content]
+    lines += [f"  {name:<20} {for_terminal(content[name])}" for name in names if name in content]
     atoms = len(arrays.get("indices", arrays.get("atom_weights", [])))
     return "\n".join([*lines, f"  {'atoms':<20} {atoms:,}"])
 
@@ -97,11 +112,11 @@ def _facts(d: Dictionary) -> list[str]:
     weights = d.weights
     facts = {
         "atoms": f"{len(d):,} for {d.n_seen:,} rows, one in {d.n_seen / len(d):,.0f}",
-        "kernel": str(d.kernel),
+        "kernel": for_terminal(d.kernel),
         "ridge": f"{d.ridge:.6g}",
         "sampling": f"oversampling {'–' if d.oversampling is None else f'{d.oversampling:g}'}, copies {d.copies}",
         "weights": f"{weights.min():.3g} to {weights.max():.3g}, median {np.median(weights):.3g}",
-        "sources": ", ".join(f"{name} ({n:,})" for name, n in d.sources[:4])
+        "sources": ", ".join(f"{for_terminal(name)} ({n:,})" for name, n in d.sources[:4])
         + (", …" if len(d.sources) > 4 else ""),
     }
     if d.calibrated:
@@ -134,7 +149,7 @@ def _preprocessing(p: Preprocessing) -> list[str]:
         words = column.code
         values = getattr(column, "values", ())
         if values:
-            words += f" of {len(values)}: {', '.join(values[:6])}{', …' if len(values) > 6 else ''}"
+            words += f" of {len(values)}: {_names(values)}"
         if p.scale is not None and p.centre is not None and not values:
             words += f", (x − {p.centre[at]:.6g}) / {p.scale[at]:.6g}"
         if p.fill is not None and not np.isnan(p.fill[at]):
@@ -158,7 +173,7 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
     for line, number in enumerate(top):
         cells = [place_of(d, int(number)), f"{d.weights[number]:.3g}", f"{scores[number]:.3g}"]
         lines.append([*cells, *(_value(table[name][line]) for name in names)])
-    widths = [min(24, max(len(str(row[i])) for row in [header, *lines])) for i in range(len(header))]
+    widths = [min(24, max(len(for_terminal(row[i])) for row in [header, *lines])) for i in range(len(header))]
     printed = [
         "  " + "  ".join(f"{_cell(str(cell), w):>{w}}" for cell, w in zip(row, widths, strict=True))
         for row in [header, *lines]
@@ -167,11 +182,20 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
     return [f"  {title}{more}", *printed]
 
 
+MOST_NAMES = 6
+
+
+def _names(names: Any) -> str:
+    """Return the first names of many, as a terminal may show them."""
+    return ", ".join(map(for_terminal, names[:MOST_NAMES])) + (", …" if len(names) > MOST_NAMES else "")
+
+
 def _value(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def _cell(text: str, width: int) -> str:
+    text = for_terminal(text)
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
@@ -235,7 +259,9 @@ def classification_scores(guess: Any, real: Any, classes: Any, chances: Any = No
     for name in classes.tolist():
         of_class = real == name
         if of_class.any():
-            lines.append(f"    {name}: {100 * np.mean(guess[of_class] == name):.2f}% of {of_class.sum():,}")
+            lines.append(
+                f"    {for_terminal(name)}: {100 * np.mean(guess[of_class] == name):.2f}% of {of_class.sum():,}"
+            )
     if chances is not None:
         known = np.isin(real, classes)
         p = chances[known, np.searchsorted(classes, real[known])]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from squeak.bandits import BKB, GPUCB, AutoUCB, BatchBKB, regret
+from squeak.bandits import BKB, GPBUCB, GPUCB, AutoUCB, BatchBKB, regret
 from squeak.bandits.batch_bkb import Batch
 from squeak.kernels import RBF
 from tests.bandits.oracles import dense_posterior
@@ -160,3 +160,28 @@ def test_regret_of_batches_is_that_of_the_exact_algorithm(problem):
     assert batched <= 1.1 * exact
     assert auto <= 1.1 * exact
     assert poor > 1.1 * exact
+
+
+@pytest.fixture
+def forty_arms():
+    return np.random.default_rng(0).random((40, 2))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda X: BatchBKB(X, RBF(0.3), batch_factor=50.0), lambda X: GPBUCB(X, RBF(0.3))]
+)
+@pytest.mark.parametrize("bad", [np.nan, None, "x", 1e300, [1.0, 2.0]], ids=str)
+def test_one_bad_reward_in_a_batch_does_not_take_the_good_ones_with_it(forty_arms, make, bad):
+    bandit = make(forty_arms)
+    bandit.tell(np.arange(40), np.zeros(40))
+    calls = []
+
+    def reward(arm):
+        calls.append(arm)
+        return bad if len(calls) == 5 else 0.5
+
+    with pytest.raises((TypeError, ValueError)):
+        bandit.run(reward, 20)
+    assert bandit.n_told_ == 44
+    assert bandit.pulls_[40:].tolist() == calls[:4]
+    assert len(bandit.pending_) == 0

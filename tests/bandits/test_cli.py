@@ -97,3 +97,19 @@ def test_a_process_that_is_killed_loses_no_reward(table, tmp_path):
     done = command(*asked, "--steps", 9)
     assert done.returncode == 0, done.stderr
     assert squeak.load(tmp_path / "s.sqk").n_told_ == 20
+
+
+def test_the_command_gets_the_columns_as_they_stand_in_the_table(tmp_path):
+    """Not the standardised and encoded numbers that rows are compared by."""
+    frame = pd.DataFrame({"a": np.arange(30) * 100.0, "kind": ["x", "y", "z"] * 10, "note": ["n"] * 30})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    script = tmp_path / "reward.py"
+    script.write_text(
+        "import sys\n"
+        "row, a, kind = sys.argv[1:]\n"
+        "assert float(a) == 100.0 * int(row) and kind == 'xyz'[int(row) % 3]\n"
+        "print(float(a))"
+    )
+    run = ["optimize", tmp_path / "t.csv", "--drop", "note", "--steps", 5, "-q"]
+    done = command(*run, "--command", f"{sys.executable} {script}")
+    assert done.returncode == 0, done.stderr

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+import squeak
 from squeak.bandits import BoxUCB, Categorical, Integer, Real, minimize
 from squeak.bandits.box_model import BoxDictionary, BoxModel
 from squeak.bandits.space import Space
-from squeak.kernels import RBF, Matern
+from squeak.core.storage import NotStoredError, StorageError
+from squeak.kernels import RBF, Matern, PairwiseKernel
 from tests.bandits.oracles import dense_dtc, dense_posterior
 
 MIXED = [(-2.0, 3.0), Real(1e-4, 1.0, log=True), Integer(1, 64, log=True), ["a", "b", "c"]]
@@ -185,3 +187,124 @@ def test_a_box_has_the_face_of_a_bandit():
 
 def test_a_kernel_of_ones_own_is_taken():
     assert minimize(branin, [(-5.0, 10.0), (0.0, 15.0)], 25, kernel=Matern(0.4, nu=1.5), random_state=0).fun < 10
+
+
+ODD = [(-2.0, 3.0), Integer(1, 64, log=True), ["a", None, 3, True]]
+
+
+def bowl(point):
+    return (point[0] - 1.0) ** 2 + (np.log2(point[1]) - 3) ** 2 / 4 + (point[2] is not None)
+
+
+def test_words_and_truths_are_values_and_never_the_ends_of_an_interval():
+    space = Space([[True, False], ("a", "b"), ("1", "2"), (0, 1), [0.0, 1.0]])
+    assert [type(side).__name__ for side in space.sides] == ["Categorical"] * 3 + ["Real"] * 2
+    assert space.decode(space.encode([False, "b", "2", 0.5, 1.0])) == [False, "b", "2", 0.5, 1.0]
+
+
+def test_a_whole_number_is_whole():
+    with pytest.raises(ValueError, match="finite"):
+        Integer(0, np.inf)
+    box = BoxUCB([Integer(1, 5)], random_state=0)
+    with pytest.raises(ValueError, match=r"2\.5 is no whole number"):
+        box.tell([2.5], 1.0)
+    assert box.n_told_ == 0
+
+
+@pytest.mark.parametrize("bounds", [[(1e9, 1e9 + 1)], [(-1e-300, 1e-300)], [Integer(10**12, 10**12 + 7)]], ids=str)
+def test_what_is_told_is_no_longer_pending_whatever_the_ends(bounds):
+    box = BoxUCB(bounds, n_initial=3, random_state=0)
+    for i in range(8):
+        box.tell(box.ask(), float(np.sin(i)))
+    assert box._pending == []
+
+
+def test_a_single_category_is_a_space():
+    found = minimize(lambda point: float(len(point[0])), [["only"]], 8, n_initial=3, random_state=0)
+    assert found.x == ["only"]
+    mixed = minimize(lambda p: (p[1] - 0.4) ** 2, [Categorical(["only"]), (0.0, 1.0)], 20, random_state=0)
+    assert mixed.fun < 1e-2
+
+
+def test_a_function_that_spoils_its_argument_does_no_harm():
+    def spoils(x):
+        value = float((x[0] - 0.3) ** 2)
+        x[:] = 7.0
+        return value
+
+    clean = minimize(lambda x: float((x[0] - 0.3) ** 2), [(0.0, 1.0)], 12, random_state=0)
+    np.testing.assert_array_equal(minimize(spoils, [(0.0, 1.0)], 12, random_state=0).values, clean.values)
+
+
+@pytest.mark.parametrize(
+    "known", [{"points": [[0.5]]}, {"values": [1.0]}, {"points": [[0.5]], "values": [1.0, 2.0]}]
+)
+def test_points_and_values_from_before_belong_together(known):
+    with pytest.raises(ValueError, match="as many values as points"):
+        minimize(lambda x: 0.0, [(0.0, 1.0)], 3, **known)
+
+
+@pytest.mark.parametrize("told", [0, 3, 15, 40], ids=["new", "before the first fit", "exact", "dictionary"])
+@pytest.mark.parametrize("bounds", [ODD, [(0.0, 1.0), (1e6, 1e6 + 3)]], ids=["mixed", "real"])
+def test_a_saved_box_goes_on_in_the_same_bits(bounds, told, tmp_path):
+    def value(point):
+        return -bowl(point) if len(point) == 3 else float(np.sin(9 * point[0]) + np.cos(point[1]))
+
+    box = BoxUCB(bounds, n_initial=5, crossover=25, max_atoms=12, random_state=0)
+    for _ in range(told):
+        point = box.ask()
+        box.tell(point, value(point))
+    waiting = [box.ask(), box.ask()]
+    squeak.save(box, tmp_path / "b.sqk")
+    again = squeak.load(tmp_path / "b.sqk")
+    for one in (box, again):
+        one.tell(waiting[1], 0.5)
+    for _ in range(8):
+        point, other = box.ask(), again.ask()
+        assert list(point) == list(other)
+        box.tell(point, value(point))
+        again.tell(other, value(other))
+    assert list(again.best_[0]) == list(box.best_[0])
+    assert len(again._pending) == len(box._pending) == 1
+
+
+def test_what_cannot_be_stored_of_a_box_is_refused(tmp_path):
+    for box in (
+        BoxUCB([[("a", "tuple"), "b"]]),
+        BoxUCB([(0.0, 1.0)], PairwiseKernel(lambda a, b: float(np.exp(-np.abs(a - b).sum())))),
+    ):
+        with pytest.raises(NotStoredError):
+            box.save(tmp_path / "b.sqk")
+    box = BoxUCB([(0.0, 1.0)], n_initial=3, random_state=0)
+    for i in range(5):
+        box.tell(box.ask(), float(i))
+    arrays, content = box.to_parts()
+    for name in ("rows", "values", "points", "box_arms", "model_inverse"):
+        squeak.core.storage.write(tmp_path / "c.sqk", box.kind, arrays | {name: arrays[name][:-1]}, content)
+        with pytest.raises(StorageError):
+            BoxUCB.load(tmp_path / "c.sqk")
+
+
+def test_a_minimisation_that_failed_goes_on_from_its_checkpoint_in_the_same_bits(tmp_path):
+    def fails(point):
+        calls.append(point)
+        if len(calls) == 14:
+            raise OSError("the machine is gone")
+        return np.nan if len(calls) == 20 else bowl(point)
+
+    calls = []
+    run = {"random_state": 3, "points": [[0.0, 8, None]], "values": [1.0]}
+    whole = minimize(bowl, ODD, 24, **run)
+    for error in (OSError, ValueError):
+        with pytest.raises(error):
+            minimize(fails, ODD, 24, checkpoint=tmp_path / "m.sqk", **run)
+    found = minimize(fails, ODD, 24, checkpoint=tmp_path / "m.sqk", **run)
+    assert found.values.tolist() == whole.values.tolist()
+    assert found.points == whole.points
+    assert len(calls) == 24 + 2  # the two that failed were asked again
+    done = minimize(fails, ODD, 24, checkpoint=tmp_path / "m.sqk", **run)
+    assert done.x == found.x
+    assert len(calls) == 26
+    for other in ({"bounds": ODD[:2]}, {"random_state": 4}, {"crossover": 7}):
+        with pytest.raises(ValueError, match="other bounds or parameters"):
+            minimize(bowl, **({"bounds": ODD, "n_steps": 30, "checkpoint": tmp_path / "m.sqk"} | run | other))

@@ -88,3 +88,12 @@ def test_widths_are_their_formulas():
     assert make_width("theory").inflation == 3.0
     assert make_width("theory").in_batch(1.0, 4.0) == 2.0
     assert make_width("logdet").in_batch(1.0, 4.0) == 1.0
+
+
+def test_a_width_for_each_column_may_be_given_as_a_list(data):
+    X, _, y, counts, sums = data
+    as_list, as_array = (
+        fit_hyperparameters(X, counts, sums, float(y @ y), RBF(width), 0.3, separate=True).kernel
+        for width in ([0.5, 0.5], np.array([0.5, 0.5]))
+    )
+    assert np.array_equal(as_list.length_scale, as_array.length_scale)

@@ -25,8 +25,9 @@ from squeak.bandits import (
     UniformArms,
 )
 from squeak.bandits.base import Bandit
+from squeak.bandits.baselines import improvement
 from squeak.core.storage import NotStoredError, StorageError
-from squeak.kernels import RBF, PairwiseKernel
+from squeak.kernels import RBF, Linear, PairwiseKernel
 
 MAKERS = {
     "GPUCB": (GPUCB, {}),
@@ -394,3 +395,38 @@ def test_tiny_noise_and_crowded_arms_stay_finite():
         assert np.isfinite(mean).all()
         np.testing.assert_allclose(mean, 1.0, atol=1e-3)
         assert (std < 1e-2).all()
+
+
+@pytest.fixture
+def forty_arms():
+    return np.random.default_rng(0).random((40, 2))
+
+
+@pytest.mark.parametrize("cls", [GPUCB, BKB, BatchBKB, AutoUCB, UniformArms])
+def test_a_fit_that_is_due_waits_for_a_second_arm_and_loses_no_reward(forty_arms, cls):
+    """It used to raise out of tell, the reward counted and the posterior without it."""
+    planned, plain = (cls(forty_arms, RBF(0.3), refit=refit, random_state=0) for refit in ([2, 9], None))
+    for bandit in (planned, plain):
+        bandit.tell([7, 7, 7], [1.0, 1.2, 0.8])
+    assert planned.kernel_ == plain.kernel_
+    np.testing.assert_allclose(planned.posterior()[0], plain.posterior()[0])
+    planned.tell(np.arange(6), np.sin(np.arange(6)))  # the ninth
+    assert planned.kernel_ != plain.kernel_
+    one = cls(forty_arms[:1], RBF(0.3), refit=[3], random_state=0).run(lambda arm: 1.0, 6)
+    assert (one.n_told_, one.best_.index) == (6, 0)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "words"),
+    [({"noise": 1e200}, ValueError, "noise"), ({"refit": 5}, TypeError, "refit must be None")],
+)
+def test_parameters_out_of_range_get_a_clear_error(forty_arms, params, error, words):
+    with pytest.raises(error, match=words):
+        GPUCB(forty_arms, RBF(0.3), **params)
+
+
+def test_an_arm_without_variance_far_below_the_best_is_no_improvement(forty_arms):
+    assert improvement(np.array([-1e10, 0.0, 1e10]), np.zeros(3), 0.0) == pytest.approx([0.0, 0.0, 1e10])
+    bandit = ExpectedImprovement(np.vstack([np.zeros((1, 2)), forty_arms]), Linear(), random_state=0)
+    bandit.run(lambda arm: 1e9 if arm else 0.0, 10)
+    assert 0 not in bandit.pulls_[1:]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from squeak.bandits import BKB, GPUCB, bkb_oversampling
+from squeak.bandits import BKB, GPUCB, BatchBKB, bkb_oversampling
 from squeak.bandits.sparse import SparsePosterior
 from squeak.kernels import RBF, Linear
 from tests.bandits.oracles import dense_dtc, dense_posterior
@@ -176,3 +176,11 @@ def test_inclusion_probabilities_are_oversampling_times_counts_times_variance():
     error = np.sqrt(p * (1 - p) / 4000) + 1e-9
     assert (np.abs(hits / 4000 - p) < 5 * error).all()
     assert (np.abs(hits / 4000 - p / 2) > 5 * error).any()
+
+
+@pytest.mark.parametrize("cls", [BKB, BatchBKB])
+def test_a_dictionary_without_a_coordinate_is_silent(cls, capfd):
+    """The kernel is zero at every arm: LAPACK used to complain on the standard error stream."""
+    bandit = cls(np.zeros((3, 2)), Linear(), random_state=0).run(float, 5)
+    assert bandit.n_told_ == 5
+    assert capfd.readouterr() == ("", "")

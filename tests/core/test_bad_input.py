@@ -161,7 +161,19 @@ KINDS = {
     "npy of objects": (object_array, "x.npy is cut short or not an array of numbers.*objects"),
     "CSV line cut short": (
         lambda f: squeak.rows(text(f, "a,b\n1,2\n3,4\n5")),
-        "flights.csv is cut short or has a line with more or fewer values.*Expected 2 columns, got 1: 5; skip",
+        "row 2 of flights.csv has 1 value where 2 columns are: '5'; is the file cut short[?] skip",
+    ),
+    "CSV line with too many values far on": (
+        lambda f: squeak.rows(text(f, "a,b\n" + f"1,2{' ' * 40}\n" * 110_000 + "1,2,3\n")),
+        "row 110000 of flights.csv has 3 values where 2 columns are: '1,2,3'",
+    ),
+    "byte of another encoding in the first block": (
+        lambda f: squeak.rows(text(f, b"a,b\n" + b"1,abc\n" * 300_000 + b"1,gr\xf6\n")),
+        "row 300000 of flights.csv is not text in utf8: it holds the byte 0xf6; pass encoding='latin1'",
+    ),
+    "byte of another encoding far on": (
+        lambda f: squeak.rows(text(f, b"a,b\n" + b"1,abc%b\n" % (b" " * 40) * 110_000 + b"1,gr\xf6\n")),
+        "row 110000 of flights.csv is not text in utf8: it holds the byte 0xf6; pass encoding='latin1'",
     ),
     "wrong delimiter": (
         lambda f: squeak.rows(text(f, "a;b;c\n1;2;3\n")),
@@ -257,6 +269,7 @@ def test_later_rows_get_the_same_care(tmp_path):
         (good().drop(columns="delay"), "there is no column 'delay'"),
         (good().assign(delay="late"), "column 'delay' is text; a number is expected"),
         (with_value("delay", 3, np.nan), "row 3: column 'delay' is nan"),
+        (pd.concat([good(), good()[["delay"]]], axis=1), "two columns are called 'delay'; give each its own name"),
     ):
         with pytest.raises(ValueError, match=message):
             d.leverage_scores(frame)

@@ -19,6 +19,7 @@ from squeak.kernels import (
     Polynomial,
 )
 from squeak.samplers import ExactRLS
+from tests.oracles import dense_kernel
 
 PER_COLUMN = np.array([0.5, 1.0, 2.0, 4.0])
 
@@ -272,3 +273,30 @@ def test_a_zero_diagonal_is_detected_where_it_breaks_things():
 def test_diagonal_refuses_what_is_not_finite():
     with pytest.raises(ValueError, match=r"k\(x, x\) = nan"):
         diagonal(PairwiseKernel(lambda x, y: float("nan")), [1, 2])
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.2])
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1.7e9])
+@pytest.mark.parametrize("width", [0.3, np.array([0.5, 0.7, 1.1])], ids=["one", "vector"])
+def test_radial_kernels_keep_their_digits_beside_a_large_offset_dense_and_sparse(offset, width, zeros):
+    """A column such as a time stamp is centred away; rows that nearly coincide keep ten digits."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (60, 3))
+    X[5], X[7] = X[6], X[8] + 1e-7
+    X[:, 1] += offset
+    X[rng.random(X.shape) < zeros] = 0.0
+    for kernel in (RBF(width), Laplacian(width), *(Matern(width, nu=nu) for nu in (0.5, 1.5, 2.5))):
+        exact = dense_kernel(kernel, X, X)
+        for rows in (X, sp.csr_array(X)):
+            assert np.abs(kernel(rows) - exact).max() < 1e-10, kernel
+            assert np.abs(kernel(rows[:20], rows) - exact[:20]).max() < 1e-10, kernel
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(1.0), Matern(1.0, nu=0.5), Polynomial(2)])
+def test_sparse_rows_with_places_in_64_bits_are_taken(kernel):
+    """Files hold them so."""
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    rows = sp.csr_array(X)
+    wide = sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=rows.shape)
+    assert np.abs(kernel(wide) - kernel(X)).max() < 1e-12
+    assert np.abs(kernel(wide, rows) - kernel(X)).max() < 1e-12

@@ -1,6 +1,9 @@
 """Rows from anywhere: the same rows give the same blocks, and preprocessing is the same for ever after."""
 
 import datetime
+import os
+import re
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +16,10 @@ import scipy.sparse as sp
 
 import squeak
 from squeak import Kors, Squeak
-from squeak.core.sources import Cursor
+from squeak.core import storage
+from squeak.core.sources import Cursor, Preprocessing, opening
+from squeak.core.sources.columns import OneHotColumn
+from squeak.core.sources.learning import Request, select
 from squeak.kernels import RBF, Linear
 from squeak.leverage import estimate_accuracy
 from squeak.samplers import ExactRLS, Uniform
@@ -484,3 +490,303 @@ def test_repr_reads_nothing():
     source = squeak.rows(lambda: iter([np.ones((3, 2))]))
     source.reader._make = never
     assert repr(source) == "RowSource(? rows, 2 columns, 1 part)"
+
+
+def category_model(first, **choice):
+    return squeak.rows(first, target="y", categories={"g": "onehot"}, **choice).preprocessing
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0], [1e20, 0.1], [True, False], [7, 8]])
+def test_a_category_is_the_same_from_csv_and_parquet(values, tmp_path):
+    frame = pd.DataFrame({"g": values * 10, "y": np.arange(20.0)})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "b.csv").write_text((tmp_path / "a.csv").read_text().lower())
+    frame.to_parquet(tmp_path / "a.parquet")
+    forms = [tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "a.parquet", frame, pl.from_pandas(frame)]
+    expected = category_model(frame)
+    for first in forms:
+        learned = category_model(first)
+        assert learned == expected
+        for second in forms:
+            rows = squeak.rows(second, target="y", preprocessing=learned).collect()[0]
+            assert np.array_equal(rows, expected.encode(frame))
+
+
+def test_a_preprocessing_saved_with_other_spellings_means_the_same(tmp_path):
+    """Earlier versions kept a CSV's own text, str(timestamp), and the digits of a float32's float64."""
+    old = OneHotColumn("g", ("0.10000000149011612", "1.0", "2020-01-01 00:00:00", "true"))
+    storage.save(Preprocessing((old,)), tmp_path / "old.sqk")
+    p = squeak.load(tmp_path / "old.sqk")
+    assert p.columns[0].values == old.values
+
+    def place(values, kind):
+        return p.encode(pa.table({"g": pa.array(values, kind)})).argmax(axis=1).tolist()
+
+    assert place(["1.0", "true", "2020-01-01 00:00:00"], pa.string()) == [1, 3, 2]
+    assert place([0.1, 1.0], pa.float32()) == [0, 1]
+    assert place([1], pa.int8()) == [1]
+    assert place([True], pa.bool_()) == [3]
+    assert place([datetime.date(2020, 1, 1)], pa.date32()) == [2]
+
+
+def test_numbers_with_leading_zeros_and_two_spellings_stay_apart(tmp_path):
+    (tmp_path / "z.csv").write_text("g,y\n007,1\n7,2\n")
+    assert category_model(tmp_path / "z.csv").feature_names == ("g=007", "g=7", "g=(other)")
+    (tmp_path / "v.csv").write_text("g,y\n1.1,1\n1.10,2\n")
+    with pytest.warns(UserWarning, match="holds '1.1' and '1.10', one value written in two ways"):
+        learned = category_model(tmp_path / "v.csv")
+    assert learned.feature_names == ("g=1.1", "g=1.10", "g=(other)")
+    texts = pa.table({"g": ["1.10", "1.1", "1.100"]})
+    assert learned.encode(texts).argmax(axis=1).tolist() == [1, 0, 0]
+
+
+def test_a_warning_says_when_many_rows_are_of_no_known_category(tmp_path):
+    learned = squeak.rows(pa.table({"g": ["a", "b"] * 10, "x": np.arange(20.0)})).preprocessing
+    few = pa.table({"g": ["a"] * 46 + ["c"] * 4, "x": np.zeros(50)})
+    many = pa.table({"g": ["a"] * 40 + ["c"] * 10, "x": np.zeros(50)})
+    pq.write_table(many, tmp_path / "many.parquet", row_group_size=7)
+    assert learned.encode(few)[:, 2].sum() == 4
+    message = r"column 'g': 10 of 50 rows have values that were not there.*such as 'c'; known are 'a', 'b'"
+    with pytest.warns(UserWarning, match=message):
+        learned.encode(many)
+    with pytest.warns(UserWarning, match="many.parquet: " + message):
+        squeak.rows(tmp_path / "many.parquet", preprocessing=learned).collect()
+    codes = squeak.rows(pa.table({"g": ["a", "b"] * 10}), categories="codes").preprocessing
+    with pytest.warns(UserWarning, match=message):
+        codes.encode(many)
+
+
+@pytest.mark.parametrize("odd", ["?", "0x10", "2020-02-31", "-", "1,5"])
+def test_a_column_of_numbers_but_for_a_word_is_numbers(odd, tmp_path):
+    path = tmp_path / "o.csv"
+    path.write_text("x,y\n" + "".join(f'"{odd if i == 70 else i / 8}",{i}\n' for i in range(200)))
+    with pytest.raises(ValueError, match=rf"row 70 of o.csv: column 'x' is '{re.escape(odd)}', not a number"):
+        squeak.rows(path, target="y")
+    for choice, rows in (({}, 199), ({"missing": "mean"}, 200)):
+        with pytest.warns(UserWarning, match=rf"o.csv: column 'x' holds numbers but for '{re.escape(odd)}'"):
+            source = squeak.rows(path, target="y", on_bad_rows="skip", **choice)
+        X, y = source.collect()
+        assert X.shape == (rows, 1)
+        assert source.skipped_ == 200 - rows
+        assert np.array_equal(X[:70, 0], y[:70] / 8)
+    assert squeak.rows(path, target="y", na_values=[odd], missing="mean").collect()[0].shape == (200, 1)
+    asked = squeak.rows(path, target="y", categories={"x": "onehot"}, max_categories=500)
+    assert asked.collect()[0].shape == (200, 201)
+    assert squeak.rows(path, columns=["y"]).collect()[0].shape == (200, 1)
+
+
+def test_dates_and_times_but_for_a_word_are_dates_and_times(tmp_path):
+    days = [f"2020-01-{day:02}" for day in range(1, 31)]
+    times = [f"10:{minute:02}:00.5" for minute in range(30)]
+    (tmp_path / "d.csv").write_text("d,t\n" + "".join(f"{d},{t}\n" for d, t in zip(days, times, strict=True)))
+    assert [column.kind for column in squeak.rows(tmp_path / "d.csv").preprocessing.columns] == ["date", "time"]
+    days[7], times[8] = "2020-02-31", "25:00:00"
+    (tmp_path / "d.csv").write_text("d,t\n" + "".join(f"{d},{t}\n" for d, t in zip(days, times, strict=True)))
+    with pytest.raises(ValueError, match=r"row 7 of d.csv: column 'd' is '2020-02-31', not a date"):
+        squeak.rows(tmp_path / "d.csv")
+    with pytest.warns(UserWarning, match="dates but for '2020-02-31'|times but for '25:00:00'"):
+        source = squeak.rows(tmp_path / "d.csv", on_bad_rows="skip")
+    assert source.collect()[0].shape == (28, 2)
+    assert source.skipped_ == 2
+
+
+def test_categories_stay_categories_where_some_look_like_numbers(tmp_path):
+    for name, values in {"sizes": ["8", "10", "12", "S", "M"], "cabins": ["1", "A2", "B3"]}.items():
+        (tmp_path / f"{name}.csv").write_text("g,x\n" + "".join(f"{value},1\n" for value in values * 10))
+        assert squeak.rows(tmp_path / f"{name}.csv", columns=["g"]).feature_names[-1] == "g=(other)"
+    labels = [*map(str, range(10)), "X"]
+    (tmp_path / "l.csv").write_text("x,label\n" + "".join(f"1,{value}\n" for value in labels * 10))
+    assert set(squeak.rows(tmp_path / "l.csv", target="label").collect()[1]) == set(labels)
+
+
+def test_words_beyond_the_first_block_are_skipped_too(tmp_path):
+    path = tmp_path / "late.csv"
+    path.write_text("a,b\n" + f"1,2{' ' * 40}\n" * 110_000 + "3,oops\n5,6\n")
+    source = squeak.rows(path, on_bad_rows="skip")
+    with pytest.warns(UserWarning, match="late.csv: column 'b' holds numbers but for 'oops'"):
+        blocks = [block.X for block in source.blocks()]
+    assert sum(map(len, blocks)) == 110_001
+    assert blocks[-1][-1].tolist() == [5, 6]
+    assert source.skipped_ == 1
+    assert sum(len(block) for block in source) == 110_001  # and once more, without a warning
+
+
+def test_a_model_reads_its_columns_as_they_were_learned(tmp_path):
+    """A file to predict for may be short, and odd: what the columns are was learned before."""
+    learned = squeak.rows(pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0)})).preprocessing
+    (tmp_path / "p.csv").write_text("x,y\n1,1\n?,2\n3,3\n")
+    with pytest.raises(ValueError, match=r"row 1 of p.csv: column 'x' is '\?', not a number"):
+        squeak.rows(tmp_path / "p.csv", preprocessing=learned)
+    with pytest.warns(UserWarning, match=r"but for '\?'"):
+        source = squeak.rows(tmp_path / "p.csv", preprocessing=learned, on_bad_rows="skip")
+    assert source.collect()[0].tolist() == [[1, 1], [3, 3]]
+
+
+def test_truth_values_are_classes_and_dates_days_as_targets(tmp_path):
+    frame = pd.DataFrame({"x": np.arange(6.0), "t": [True, False, None, True, False, True]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    for source in (frame, pl.from_pandas(frame), tmp_path / "t.csv", tmp_path / "t.parquet"):
+        X, y = squeak.rows(source, target="t", on_bad_rows="skip").collect()
+        assert (y.dtype, y.tolist()) == (np.bool_, [True, False, True, False, True])
+        assert len(X) == 5
+    for given in (frame["t"], frame["t"].astype("boolean")):
+        y = squeak.rows(frame[["x"]], target=given, on_bad_rows="skip").collect()[1]
+        assert y.tolist() == [True, False, True, False, True]
+    days = np.array(["1970-01-02", "9999-12-31"], "M8[D]")
+    assert squeak.rows(np.eye(2), target=days).collect()[1].tolist() == [1, 2932896]
+    assert squeak.rows(np.eye(2), target=days.astype("M8[s]")).collect()[1].tolist() == [1, 2932896]
+
+
+def test_dates_of_every_unit_reach_as_far_as_the_unit_does():
+    far = pa.array([0, 2**62], pa.int64())
+    for unit, a_day in (("s", 86_400), ("ms", 86_400e3), ("us", 86_400e6)):
+        X, _ = squeak.rows(
+            pa.table({"d": far.cast(pa.timestamp(unit)), "l": far.cast(pa.duration(unit))})
+        ).collect()
+        np.testing.assert_allclose(X, [[0, 0], [2**62 / a_day, 2**62 / a_day * 86_400]], rtol=1e-15)
+
+
+def test_dates_of_a_later_form_are_still_dates(tmp_path):
+    """The first block has days in reach of nanoseconds; what follows has not."""
+    body = "d\n" + f"2020-01-01 00:00:00.5{' ' * 40}\n" * 80_000 + "9999-12-31 00:00:00\n1500-01-01 12:00:00\n"
+    (tmp_path / "d.csv").write_text(body)
+    *_, last = squeak.rows(tmp_path / "d.csv").blocks()
+    assert last.X[-2:, 0].tolist() == [2932896, -171663.5]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npy", "function"])
+def test_rows_that_change_between_passes_are_noticed(kind, tmp_path):
+    X = np.random.default_rng(0).standard_normal((500, 3))
+    path, given = tmp_path / f"x.{kind}", [X]
+
+    def write(rows):
+        given[0] = rows
+        frame = pd.DataFrame(rows, columns=list("abc"))
+        new = tmp_path / f"new.{kind}"
+        if kind == "csv":
+            frame.to_csv(new, index=False)
+        elif kind == "parquet":
+            frame.to_parquet(new)
+        elif kind == "npy":
+            np.save(new, rows)
+        if kind != "function":
+            new.replace(path)
+
+    write(X)
+    source = squeak.rows((lambda: iter(given)) if kind == "function" else path, target=None)
+    assert len(source.collect()[0]) == 500
+    assert len(source.collect()[0]) == 500
+    write(X[:200])
+    message = "had 500 rows when it was first read and has 200 now" if kind == "function" else "was changed or repl"
+    with pytest.raises(ValueError, match=message):
+        source.collect()
+
+
+def test_an_array_file_cut_while_it_is_read_is_an_error(tmp_path):
+    X = np.random.default_rng(0).standard_normal((150_000, 2))
+    np.save(tmp_path / "c.npy", X)
+    np.save(tmp_path / "f.npy", np.asfortranarray(X))
+    np.save(tmp_path / "big.npy", X.astype(">f4"))
+    for name in ("c.npy", "f.npy", "big.npy"):
+        assert np.array_equal(
+            squeak.rows(tmp_path / name).collect()[0], X.astype(">f4") if name == "big.npy" else X
+        )
+        blocks = squeak.rows(tmp_path / name).blocks()
+        next(blocks)
+        os.truncate(tmp_path / name, 1_000)
+        with pytest.raises(ValueError, match=f"{name} was changed or replaced after it was opened"):
+            list(blocks)
+    np.save(tmp_path / "m.npy", X)
+    blocks = squeak.rows(np.load(tmp_path / "m.npy", mmap_mode="r")).blocks()
+    next(blocks)
+    os.truncate(tmp_path / "m.npy", 1_000)
+    with pytest.raises(ValueError, match=r"m.npy was cut short while it was read"):
+        list(blocks)
+
+
+def test_lines_that_an_open_quote_swallows_are_counted(tmp_path):
+    lines = ["a,b", *(f"{i},{i}" for i in range(50))]
+    for close, rows in (('40",40', 19), ('40"', 19)):
+        lines[11], lines[41] = '10,"10', close
+        (tmp_path / "q.csv").write_text("\n".join(lines) + "\n")
+        with pytest.raises(ValueError, match=r"row 10 of q.csv"):
+            squeak.rows(tmp_path / "q.csv").collect()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "q.csv: column 'b' holds numbers but for '10")
+            source = squeak.rows(tmp_path / "q.csv", on_bad_rows="skip")
+        with pytest.warns(UserWarning, match="31 lines were skipped as one row, for a quote spans them"):
+            assert len(source.collect()[0]) == rows
+        assert source.skipped_ == 31
+    lines = ["a,b", *(f"{i},w{i % 3}" for i in range(50))]
+    lines[11] = '10,"w1'
+    (tmp_path / "q.csv").write_text("\n".join(lines) + "\n")
+    for policy in ("raise", "skip"):
+        with pytest.raises(ValueError, match=r"row 10 of q.csv has a quote that is never closed, so that 4. lines"):
+            squeak.rows(tmp_path / "q.csv", on_bad_rows=policy).collect()
+    (tmp_path / "inch.csv").write_text('a,b\n1,5" pipe\n2,x\n')
+    assert squeak.rows(tmp_path / "inch.csv").feature_names == ("a", 'b=5" pipe', "b=x", "b=(other)")
+
+
+def test_lines_and_values_longer_than_a_block_are_read(tmp_path):
+    long = "x" * 10_000_000
+    (tmp_path / "h.csv").write_text("a,b\n" + "1,abc\n" * 3 + f"1,{long}\n" + "1,abc\n" * 3)
+    assert squeak.rows(tmp_path / "h.csv", columns=["a"]).collect()[0].tolist() == [[1]] * 7
+    names = [f"column {i}".ljust(600, "x") for i in range(2_000)]
+    (tmp_path / "w.csv").write_text(",".join(names) + "\n" + ",".join(["1.5"] * 2_000) + "\n")
+    assert squeak.rows(tmp_path / "w.csv", columns=names[-2:]).collect()[0].tolist() == [[1.5, 1.5]]
+
+
+def test_columns_cost_no_more_the_more_there_are(monkeypatch):
+    """Names are looked up, never searched for: no comparison of names beyond a few a column."""
+
+    class Name(str):
+        compared = 0
+
+        def __eq__(self, other):
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [Name(f"c{i}") for i in range(2_000)]
+    request = Request(columns=tuple(names), drop=tuple(names[:500]))
+    assert len(select(names, request)) == 1_500
+    needs = opening._Needs(request, None, None)
+    assert len(needs.columns([Name(str(name)) for name in names])) == 1_500
+    assert Name.compared < 20 * 2_000
+
+
+def test_masked_values_are_never_read(rng):
+    masked = np.ma.masked_array(rng.random((4, 2)), [[0, 0], [0, 1], [0, 0], [0, 0]])
+    p = squeak.rows(rng.random((4, 2)), scale="standard").preprocessing
+    for read in (
+        lambda: squeak.rows(masked),
+        lambda: squeak.rows(iter([masked])),
+        lambda: squeak.rows([masked]),
+        lambda: p.encode(masked),
+        lambda: squeak.rows(rng.random((4, 2)), target=masked[:, 1]),
+        lambda: squeak.rows(iter([(rng.random((4, 2)), masked[:, 1])]), target=True),
+    ):
+        with pytest.raises(ValueError, match=r"row [01] has masked values"):
+            read()
+    assert squeak.rows(np.ma.masked_array(np.ones((2, 2)))).collect()[0].tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_the_command_learns_truth_values_as_classes(kind, tmp_path):
+    from typer.testing import CliRunner
+
+    from squeak.cli import app
+
+    frame = pd.DataFrame({"x": np.random.default_rng(0).standard_normal(200)})
+    frame["late"] = frame["x"] > 0.3
+    data, model, found = tmp_path / f"x.{kind}", tmp_path / "m.sqk", tmp_path / "p.csv"
+    frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
+    options = ["fit", str(data), "--target", "late", "--out", str(model), "--max-atoms", "20", "--quiet"]
+    assert CliRunner().invoke(app, options).exit_code == 0
+    assert squeak.load(model).classes_.tolist() == [False, True]
+    assert CliRunner().invoke(app, ["predict", str(model), str(data), "--out", str(found)]).exit_code == 0
+    assert (pd.read_csv(found)["prediction"] == frame["late"]).mean() > 0.95
+    assert CliRunner().invoke(app, [*options, "--task", "regression"]).exit_code == 0
+    assert not hasattr(squeak.load(model), "classes_")

@@ -217,3 +217,16 @@ def careless(self, drawn, X, values):
     if math.log(1.0 - drawn.rng.random()) > log_accept:
         return None
     return drawn.rows[sample_from_factor(factor, drawn.rng.random(len(drawn.rows)))]
+
+
+@pytest.fixture(scope="module")
+def few_rows():
+    return np.random.default_rng(0).standard_normal((300, 3))
+
+
+@pytest.mark.parametrize("subset", [[1.5], [True, False], [[1, 2]], 3, ["a"]], ids=str)
+def test_the_probability_of_what_is_no_set_of_row_numbers_is_refused(few_rows, subset):
+    exact = ExactDPP(RBF(1.0)).fit(few_rows)
+    with pytest.raises(TypeError, match="row numbers"):
+        exact.log_probability(subset)
+    assert exact.log_probability([]) == exact.log_probability(np.zeros(0))

@@ -5,9 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from squeak.graphs import StreamSparsifier
+from squeak.cli.graphs import label
+from squeak.graphs import HarmonicClassifier, StreamSparsifier
 from squeak.graphs.files import read_edges, write_edges
 from squeak.graphs.forms import read_graph
+from tests.graphs.oracles import two_cliques
 from tests.test_cli import command
 
 
@@ -86,3 +88,46 @@ def test_mistakes_get_one_line(name, folder, tmp_path):
     assert done.returncode == code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def cliques(tmp_path):
+    graph, _ = two_cliques(10, 1, 1.0)
+    write_edges(graph, tmp_path / "e.txt")
+    return tmp_path
+
+
+def run_label(cliques, table, **options):
+    pd.DataFrame(table).to_csv(cliques / "l.csv", index=False)
+    settings = {"oversampling": None, "alpha": 1.0, "hold_out": 0.0, "seed": 0, "quiet": True} | options
+    label([str(cliques / "e.txt")], cliques / "l.csv", cliques / "out.csv", **settings)
+    return pd.read_csv(cliques / "out.csv")
+
+
+def test_the_share_is_that_of_the_label_given(cliques):
+    """One label against nine: the label is not always that of the largest share."""
+    table = {"node": [5, *range(11, 20)], "label": ["a", *["b"] * 9]}
+    found = run_label(cliques, table)
+    y = np.full(20, -1)
+    y[5], y[11:] = 0, 1
+    s = HarmonicClassifier().fit(str(cliques / "e.txt"), y)
+    assert found["label"].tolist() == ["ab"[code] for code in s.transduction_]
+    assert (s.transduction_ != s.label_distributions_.argmax(axis=1)).any()
+    np.testing.assert_allclose(found["share"], s.label_distributions_[np.arange(20), s.transduction_], atol=1e-9)
+
+
+def test_rows_without_a_label_are_not_a_class(cliques):
+    found = run_label(cliques, {"node": [0, 1, 12], "label": ["a", None, "b"]})
+    assert set(found["label"]) == {"a", "b"}
+    numbers = run_label(cliques, {"node": [0, 1, 12], "label": [7, None, 8]})
+    assert set(numbers["label"].astype(float)) == {7.0, 8.0}
+
+
+def test_two_labels_for_one_node_are_refused(cliques):
+    with pytest.raises(ValueError, match="node 3 has two labels, 'a' and 'b'"):
+        run_label(cliques, {"node": [3, 3], "label": ["a", "b"]})
+    assert len(run_label(cliques, {"node": [3, 3, 12], "label": ["a", "a", "b"]})) == 20
+
+
+def test_holding_out_leaves_a_label(cliques):
+    assert set(run_label(cliques, {"node": [3], "label": ["a"]}, hold_out=0.9)["label"]) == {"a"}

@@ -3,16 +3,14 @@
 Statistical family: 1 setting × 91 edges at 5.5 standard errors, as in test_sparsify.
 """
 
-import os
-import signal
-import threading
-import time
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from squeak.core.seeds import draw_seed
 from squeak.graphs import DistributedSparsifier, StreamSparsifier, spectral_accuracy
@@ -165,28 +163,17 @@ def test_a_bad_part_is_named():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.xdist_group("cluster")
 def test_a_killed_worker_does_not_change_the_bits(edges):
-    distributed = pytest.importorskip("distributed")
-    import dask
+    pytest.importorskip("distributed")
+    from tests.samplers.test_cluster import cluster_of, run_and_kill
 
     big = shuffled(random_graph(3000, 400_000, 1))
     params = {"n_leaves": 6, "n_nodes": 3000, "oversampling": 10}
     expected = learn(**params).fit(big).sample_
-    settings = {"distributed.scheduler.allowed-failures": 100, "distributed.comm.timeouts.connect": "20s"}
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with cluster_of(2) as client:
         assert learn().fit(edges).sample_ == learn_without(client, edges)
-        victim = next(iter(client.run(os.getpid).values()))
-        killed = threading.Timer(0.5, lambda: os.kill(victim, signal.SIGKILL))
-        start = time.perf_counter()
-        killed.start()
-        found = learn(**params).fit(big).sample_
-        assert time.perf_counter() - start > 0.5  # it died while the run was on
+        found, hit = run_and_kill(None, client, 0, run=lambda: learn(**params).fit(big).sample_)
         assert found == expected
+        assert hit
 
 
 def learn_without(client, edges):
@@ -199,3 +186,19 @@ def learn_without(client, edges):
         return learn().fit(edges).sample_
     finally:
         tree_run.active_client = real
+
+
+def test_a_tree_of_parts_reads_small_graphs_and_last_nodes_as_they_are():
+    T = nx.Graph()
+    T.add_weighted_edges_from([(0, 1, 1), (1, 2, 3), (1, 3, 5)])  # three edges are no matrix of three nodes
+    for graph in (T, nx.to_scipy_sparse_array(T), nx.to_numpy_array(T)):
+        found = DistributedSparsifier(random_state=0).fit(graph).sparsifier_
+        np.testing.assert_array_equal(found.toarray(), nx.to_numpy_array(T))
+    A = np.zeros((6, 6))
+    A[0, 1] = A[1, 0] = A[1, 2] = A[2, 1] = 1
+    for graph in (A, sp.csr_matrix(A)):
+        assert DistributedSparsifier(random_state=0).fit(graph).sparsifier_.shape == (6, 6)
+    with pytest.raises(ValueError, match="an iterator cannot be read so"):
+        DistributedSparsifier().fit(iter([[(0, 1)]]))
+    nothing = DistributedSparsifier(ridge=1e12, n_leaves=2, random_state=0)
+    assert len(nothing.fit(np.column_stack(np.triu_indices(120, 1))).sample_) == 0

@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from squeak.graphs import StreamSparsifier, edge_blocks, sparsify
+from squeak.graphs import DistributedSparsifier, OnlineSparsifier, StreamSparsifier, edge_blocks, sparsify
 from squeak.graphs.edges import Edges, check_edges, merged
 from squeak.graphs.files import read_edges, write_edges
 from squeak.graphs.forms import read_graph
-from tests.graphs.oracles import random_graph
+from tests.graphs.oracles import COMPLETE, random_graph
 
 
 @pytest.fixture
@@ -169,3 +169,59 @@ def test_names_in_place_of_numbers_are_refused_before_memory_is_taken():
         sparsify([(0, 5, 1.0), (5, 2_000_000_000, 1.0)])
     assert check_edges([0], [40_000_000]).n_nodes == 40_000_001
     assert next(edge_blocks(iter([[(0, 60_000_000)]]))).n_nodes == 60_000_001  # of a stream more may come
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("cls", [StreamSparsifier, OnlineSparsifier, DistributedSparsifier])
+def test_a_square_array_is_an_adjacency_matrix_of_any_size(cls, n):
+    A = np.ones((n, n)) - np.eye(n)
+    np.testing.assert_array_equal(cls(random_state=0).fit(A).sparsifier_.toarray(), A)
+
+
+def test_a_block_of_two_or_three_edges_is_edges():
+    s = StreamSparsifier(random_state=0).partial_fit(np.array([[0, 1], [1, 2]]))
+    assert s.partial_fit([(0, 2, 5.0), (2, 3, 1.0), (3, 0, 1.0)]).n_seen_ == 5
+    assert s.sparsifier_[0, 2] == 5.0
+    assert StreamSparsifier(random_state=0).partial_fit(COMPLETE.adjacency()).n_seen_ == 66
+
+
+def test_two_edges_are_not_taken_for_a_matrix():
+    with pytest.raises(ValueError, match="may be two edges"):
+        sparsify(np.array([[0, 1], [1, 2]]))
+
+
+def test_a_small_entry_without_its_mirror_makes_a_graph_directed():
+    A = sp.csr_matrix([[0, 1e12, 0], [1e12, 0, 1.0], [0, 5.0, 0]])
+    with pytest.raises(ValueError, match="not symmetric"):
+        read_graph(A)
+
+
+def test_parallel_entries_are_added_up_before_they_overflow():
+    entries = np.full(4, 100, dtype=np.int8)
+    A = sp.coo_matrix((entries, ([0, 0, 1, 1], [1, 1, 0, 0])), (2, 2))
+    assert read_graph(A).edges.weights.tolist() == [200.0]
+
+
+def test_graphs_of_classes_derived_from_networkx_are_read():
+    class Mine(nx.Graph):
+        pass
+
+    assert type(sparsify(Mine(nx.path_graph(4)), random_state=0)) is Mine
+
+
+def test_a_matrix_of_too_many_nodes_is_refused():
+    with pytest.raises(ValueError, match="12 nodes, n_nodes is 5"):
+        StreamSparsifier(n_nodes=5).fit(COMPLETE.adjacency())
+
+
+@pytest.mark.parametrize("text", ["0 1 1 7\n1 2 1 8\n2 3 1 9\n3 0 1 1\n", "0\n1\n", "5\n"])
+def test_a_text_file_of_other_columns_is_refused(text, tmp_path):
+    (tmp_path / "e.txt").write_text(text)
+    with pytest.raises(ValueError, match=r"e\.txt has \d columns"):
+        read_edges(tmp_path / "e.txt")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "e.txt").write_bytes(b"\xff\xfe\x00\n")
+    with pytest.raises(ValueError, match=r"e\.txt is not text"):
+        read_edges(tmp_path / "e.txt")

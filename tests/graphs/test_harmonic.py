@@ -4,12 +4,17 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from squeak.graphs import (
+    EigenFunctions,
     HarmonicClassifier,
     HarmonicRegressor,
     LaplacianSmoother,
+    NearestLabel,
+    SimpleHarmonic,
     StreamSparsifier,
+    SubSampling,
     knn_graph,
     laplacian_eigenmaps,
     sparsify,
@@ -18,8 +23,9 @@ from squeak.graphs import (
 )
 from squeak.graphs import spectral as spectral_room
 from squeak.graphs.edges import check_edges, merged
+from squeak.graphs.files import write_edges
 from squeak.graphs.harmonic import solve_harmonic
-from tests.graphs.oracles import dense_laplacian, random_graph
+from tests.graphs.oracles import COMPLETE, dense_laplacian, random_graph, two_cliques
 
 GRAPH = merged(
     check_edges(
@@ -254,3 +260,139 @@ def test_a_group_that_hangs_on_rounding_is_not_reached():
     assert model.n_unreached_ == n
     assert np.abs(model.label_distributions_).max() <= 1 + 1e-9
     assert (model.transduction_[n:] == 0).all()  # the most frequent class
+
+
+def rows():
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    return X, np.concatenate([[0, 1, 0, 1], np.full(56, -1)])
+
+
+BASELINES = (SimpleHarmonic(3), EigenFunctions(5), SubSampling(20, random_state=0), NearestLabel())
+
+
+@pytest.mark.parametrize("scale", [1e-308, 1e-300, 1e-30])
+def test_tiny_weights_are_harmonic_too(scale):
+    graph, _ = two_cliques(6, 2, 1.0)
+    y = np.full(12, -1)
+    y[[0, 8]] = 0, 1
+    small = HarmonicClassifier().fit(graph.with_weights(scale * graph.weights), y)
+    limit = HarmonicClassifier(1e-8).fit(graph, y)
+    np.testing.assert_allclose(small.label_distributions_, limit.label_distributions_, atol=1e-4)
+    np.testing.assert_array_equal(small.transduction_, limit.transduction_)
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e299])
+def test_a_penalty_that_drowns_the_labels_is_refused_at_once(scale):
+    graph = COMPLETE.with_weights(scale * COMPLETE.weights)
+    with pytest.raises(ValueError, match="alpha is too large"):
+        HarmonicClassifier().fit(graph, [0, 1, *[-1] * 10])
+    with pytest.raises(ValueError, match="smoothing is too large"):
+        LaplacianSmoother().fit(graph)
+
+
+@pytest.mark.parametrize("call", ["predict", "predict_proba"])
+def test_a_classifier_that_was_not_fitted_says_so(call):
+    with pytest.raises(NotFittedError):
+        getattr(HarmonicClassifier(), call)([[0.0]])
+
+
+def test_a_matrix_that_is_symmetric_but_for_rounding_is_a_graph():
+    X, y = rows()
+    A = np.exp(-((X[:, None] - X) ** 2).sum(axis=2))
+    expected = HarmonicClassifier().fit(A, y)
+    A[0, 1] *= 1 + 1e-15
+    np.testing.assert_allclose(HarmonicClassifier().fit(A, y).scores_, expected.scores_, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [str, lambda path: path])
+def test_files_and_edges_whose_last_nodes_have_none_are_graphs(kind, tmp_path):
+    write_edges(COMPLETE, tmp_path / "e.txt")
+    y = [0, 1, *[-1] * 11]
+    one = HarmonicClassifier().fit(kind(tmp_path / "e.txt"), y)
+    two = HarmonicClassifier().fit((COMPLETE.u, COMPLETE.v), y)
+    assert one.n_unreached_ == two.n_unreached_ == 1
+    np.testing.assert_array_equal(one.scores_, two.scores_)
+
+
+@pytest.mark.parametrize("scaling", ["local", "global", "none"])
+def test_sparse_rows_are_predicted_as_dense_ones(scaling):
+    X, y = rows()
+    dense = HarmonicClassifier(scaling=scaling).fit(X, y).predict_proba(X)
+    sparse = HarmonicClassifier(scaling=scaling).fit(sp.csr_matrix(X), y).predict_proba(sp.csr_matrix(X))
+    np.testing.assert_allclose(dense, sparse, atol=1e-6)
+
+
+def test_new_rows_are_weighted_as_the_edges_are():
+    X, _ = rows()
+    y = np.where(np.arange(60) < 10, X[:, 0], np.nan)
+    s = HarmonicRegressor(n_neighbors=5, scaling="global").fit(X, y)
+    apart = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2))
+    sigma = np.median(np.sort(apart, axis=1)[:, 5])
+    x = X[:7] + 0.1
+    distance = np.sqrt(((x[:, None] - X) ** 2).sum(axis=2))
+    near = np.argsort(distance, axis=1)[:, :5]
+    w = np.exp(-(np.take_along_axis(distance, near, 1) ** 2) / (2 * sigma**2))
+    np.testing.assert_allclose(s.predict(x), (w * s.transduction_[near]).sum(axis=1) / w.sum(axis=1))
+
+
+@pytest.mark.parametrize("baseline", BASELINES, ids=lambda one: type(one).__name__)
+def test_baselines_read_labels_as_the_classifier_does(baseline):
+    X, y = rows()
+    given = knn_graph(X) if isinstance(baseline, SimpleHarmonic) else X
+    text = np.where(y == -1, "-1", np.where(y == 0, "a", "b"))
+    expected = np.where(baseline.fit(given, y).transduction_ == 0, "a", "b")
+    assert baseline.fit(given, text).transduction_.tolist() == expected.tolist()
+    for bad, message in (
+        (np.append(y, 0), "61 values"),
+        (y[:-1], "59 values"),
+        (y[:, None], "one-dimensional"),
+        (np.where(y == 0, np.nan, 1.0), "NaN"),
+        (np.full(60, -1), "no labels"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            baseline.fit(given, bad)
+
+
+@pytest.mark.parametrize("baseline", BASELINES[1:], ids=lambda one: type(one).__name__)
+def test_baselines_take_sparse_rows_and_a_single_one(baseline):
+    X, y = rows()
+    dense = baseline.fit(X, y).transduction_
+    np.testing.assert_array_equal(baseline.fit(sp.csr_matrix(X), y).transduction_, dense)
+    assert baseline.fit(X[:1], [4]).transduction_.tolist() == [4]
+
+
+def test_one_bin_is_no_histogram():
+    X, y = rows()
+    with pytest.raises(ValueError, match="n_bins"):
+        EigenFunctions(n_bins=1).fit(X, y)
+
+
+def test_a_smoother_takes_every_sparsifier_that_a_classifier_takes():
+    graph = merged(check_edges(*np.triu_indices(80, 1)))
+    one, two = (LaplacianSmoother(sparsifier=StreamSparsifier(1.0), random_state=0).fit(graph) for _ in range(2))
+    np.testing.assert_array_equal(one.graph_.weights, two.graph_.weights)
+    assert len(LaplacianSmoother(sparsifier=lambda edges: edges).fit(graph).graph_) == len(graph)
+    alone = LaplacianSmoother(sparsifier=StreamSparsifier()).fit(sp.csr_matrix((3, 3)))
+    assert alone.transform([1.0, 2.0, 3.0]).tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(ValueError, match="each of the 3 nodes"):
+        alone.transform(2.0)
+
+
+def test_many_eigenmaps_of_a_graph_are_found(monkeypatch):
+    monkeypatch.setattr(spectral_room, "DENSE", 10)
+    graph = random_graph(60, 400, 0)
+    expected = np.linalg.eigvalsh(graph.laplacian().toarray())[1:41]
+    maps = laplacian_eigenmaps(graph, 40, normalised=False)
+    np.testing.assert_allclose(np.einsum("ij,ij->j", maps, graph.laplacian() @ maps), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "weight"), [(8, 1e-7), (30, 1e-5), (30, 1e-8), (300, 1e-4), (300, 1e-6)])
+def test_labels_cross_a_weak_link(n, weight):
+    """Behind one weak edge the harmonic function is that of the edge's end: the residual must be fine enough."""
+    a, b = np.triu_indices(n, 1)
+    graph = (np.r_[a, a + n, 0], np.r_[b, b + n, n], np.r_[np.ones(2 * len(a)), weight])
+    y = np.full(2 * n, np.nan)
+    y[:3] = [0, 1, 1]
+    model = HarmonicRegressor(0.01, centred=False).fit(graph, y)
+    assert model.n_unreached_ == 0
+    np.testing.assert_allclose(model.transduction_[n:], model.transduction_[0], atol=2e-3)

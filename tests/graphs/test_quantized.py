@@ -109,3 +109,22 @@ def test_labels_before_and_after_and_bad_input():
     for params in ({"max_centres": 0}, {"ridge": 0}, {"growth": 1.0}, {"length_scale": -1}):
         with pytest.raises(ValueError, match=next(iter(params))):
             OnlineHarmonic(**params).fit([[0.0]], [1])
+
+
+def test_centres_far_from_the_origin_are_told_apart():
+    """Squares of 1e8 hide differences of 1e-3; the radius was 0 and grew by factors for ever."""
+    X = 1e8 + 1e-3 * np.arange(40.0)[:, None]
+    s = OnlineHarmonic(5).fit(X, np.concatenate([[0, 1], np.full(38, -1)]))
+    assert s.counts_.sum() == 38
+    assert len(s.centres_) <= 5
+    assert s.radius_ > 0
+
+
+def test_rows_whose_squares_overflow_are_refused_and_change_nothing():
+    s = OnlineHarmonic(np.int64(2)).fit([[0.0], [1.0]], [0, 1])
+    for call in (s.fit, s.partial_fit):
+        with pytest.raises(ValueError, match="row 1 has values beyond 1e\\+150"):
+            call([[0.0], [1e300]], [-1, -1])
+        with pytest.raises(ValueError, match="nan"):
+            call([[np.nan]], [0])
+        assert s.predict([[0.1], [0.9]]).tolist() == [0, 1]

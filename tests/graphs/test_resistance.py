@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from squeak.graphs import edge_leverage, effective_resistances
+from squeak.graphs import edge_leverage, effective_resistances, knn_graph, sparsify
 from squeak.graphs import projections as projections_room
 from squeak.graphs.edges import check_edges, merged
 from squeak.graphs.forest import best_forest, bridges, forest_beyond
+from squeak.graphs.oracle import Oracle, Scoring
 from squeak.graphs.resistance import leverage_of
 from squeak.graphs.solver import NormalisedSystem
-from tests.graphs.oracles import dense_laplacian, dense_leverage, is_bridge, random_graph
+from tests.graphs.oracles import dense_laplacian, dense_leverage, is_bridge, random_graph, two_cliques
 
 GRAPHS = {
     "random": random_graph(60, 300, 0),
@@ -205,3 +206,50 @@ def test_slow_systems_go_on_with_a_stronger_preconditioner(strong, monkeypatch):
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         effective_resistances(np.ones((3, 3)), **options)
+
+
+@pytest.mark.parametrize(("joins", "weight"), [(2, 1.0), (8, 1.0), (8, 1e-3), (3, 1e-7)])
+@pytest.mark.parametrize("ridge", [0.0, 1e-9])
+def test_projections_see_what_holds_two_parts_together(joins, weight, ridge):
+    """A residual of 1e-3 does not see the one direction between the parts: scores were 150 times too small."""
+    graph, across = two_cliques(60, joins, weight)
+    found = edge_leverage(graph, "projections", ridge=ridge, random_state=0)[across]
+    np.testing.assert_allclose(found, edge_leverage(graph, "exact", ridge=ridge)[across], rtol=0.15)
+
+
+def test_the_oracle_of_a_stream_sees_it_too():
+    graph, across = two_cliques(501, 6, 1.0)  # beyond 1,000 nodes: projections
+    oracle = Oracle(graph, Scoring(0.0), 0)
+    own = oracle.own_scores(graph.weights)[across]
+    assert own.mean() == pytest.approx(1 / 6, rel=0.15)
+    new = oracle.new_scores(np.array([0]), np.array([501]), np.ones(1))[0]
+    assert new == pytest.approx(1 / 7, rel=0.2)
+
+
+@pytest.mark.parametrize("weight", [1e-14, 1e-18, 1e-300, 1e300])
+@pytest.mark.parametrize("method", ["exact", "factor", "projections"])
+def test_weights_beyond_what_float64_resolves_do_not_stop_anything(weight, method):
+    graph, _ = two_cliques(10, 2, weight)
+    scores = edge_leverage(graph, method, random_state=0)
+    assert np.isfinite(scores).all()
+    assert scores.min() >= 0
+    assert scores.max() <= 1
+    single, bridge = two_cliques(10, 1, weight)
+    assert edge_leverage(single, method, random_state=0)[bridge] == 1.0
+    assert sparsify(graph, oversampling=1, random_state=0).components()[0] == 1
+
+
+def test_leverage_of_two_cliques_is_the_dense_formula():
+    graph, _ = two_cliques(20, 3, 1e-4)
+    np.testing.assert_allclose(edge_leverage(graph), dense_leverage(graph), atol=1e-7)
+    assert edge_leverage(graph).sum() == pytest.approx(39)
+
+
+def test_light_edges_keep_their_leverage():
+    """Beside weights 300 decades larger the dense inverse says 0; what an edge's own ends tell is a lower bound."""
+    X = np.vstack([np.random.default_rng(0).standard_normal((200, 2)), [[1000.0, 1000.0]]])
+    A = knn_graph(X, 40, "global")
+    upper = sp.triu(A).tocoo()
+    leverage = edge_leverage(A, "exact")
+    assert leverage[upper.col == 200].sum() == pytest.approx(1.0, abs=1e-6)
+    assert leverage.sum() == pytest.approx(200, rel=1e-5)

@@ -9,14 +9,18 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from squeak.core import storage
 from squeak.graphs import (
+    DistributedSparsifier,
+    HarmonicClassifier,
     OnlineSparsifier,
     StreamSparsifier,
     edge_leverage,
+    knn_graph,
     sparsifier_report,
     sparsify,
     spectral_accuracy,
@@ -29,7 +33,7 @@ from squeak.graphs.forest import best_forest, spanned_alike
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.sparsify import SparsifyParameters, sample_edges
 from squeak.graphs.state import make_plan
-from tests.graphs.oracles import dense_accuracy, dense_laplacian, random_graph
+from tests.graphs.oracles import COMPLETE, dense_accuracy, dense_laplacian, random_graph
 
 RUNS = 500
 ERRORS = 5.5
@@ -356,3 +360,88 @@ def test_theory_keeps_everything_of_a_small_graph():
         sparsify(CLIQUES, eps=0.5, oversampling="theory", random_state=0).weights.tolist()
         == CLIQUES.weights.tolist()
     )
+
+
+def test_a_row_far_from_all_others_can_be_in_a_graph():
+    X = np.vstack([np.random.default_rng(0).standard_normal((200, 2)), [[1000.0, 1000.0]]])
+    s = StreamSparsifier(2.0, random_state=0).fit(knn_graph(X, 40, "global"))
+    assert s.n_components_ == 1
+
+
+def test_weights_that_would_overflow_are_refused():
+    with pytest.raises(ValueError, match="edge 0 has weight 1e\\+308"):
+        sparsify(([0], [1], [1e308]))
+
+
+def test_a_result_at_a_scoring_is_not_thinned_with_the_same_coins(monkeypatch):
+    """Each look after one more edge: where the sample was thinned at that edge, it is the result."""
+    monkeypatch.setattr(state_room, "FIRST", 25)
+    monkeypatch.setattr(state_room.StreamState, "_first_size", lambda self, nodes: 25)
+    graph = random_graph(30, 400, 1)
+    plan = state_room.make_plan(StreamSparsifier(3.0))
+    stream = state_room.StreamState(plan, 5, drops=True)
+    scorings = 0
+    for place in np.random.default_rng(0).permutation(len(graph)):
+        before = stream._scored
+        stream.read(graph.take([place]))
+        if stream._scored != before:
+            scorings += 1
+            assert stream.result() == stream._whole(stream.n_nodes)
+    assert scorings > 3
+
+
+def test_a_later_node_without_edges_is_in_the_result():
+    s = StreamSparsifier(2.0, random_state=0).fit(merged(check_edges(*np.triu_indices(80, 1))))
+    assert s.sparsifier_.shape == (80, 80)
+    assert s.partial_fit([(90, 90)]).sparsifier_.shape == (91, 91)
+
+
+@pytest.mark.parametrize("cls", [StreamSparsifier, OnlineSparsifier, DistributedSparsifier])
+def test_components_stay_whole_with_a_ridge_where_that_is_asked_for(cls, monkeypatch):
+    monkeypatch.setattr(state_room, "FIRST", 50)
+    u, v = np.triu_indices(10, 1)
+    cliques = np.repeat(np.arange(40) * 10, len(u))
+    edges = check_edges(
+        np.concatenate([np.tile(u, 40) + cliques, np.arange(39) * 10]),
+        np.concatenate([np.tile(v, 40) + cliques, np.arange(1, 40) * 10]),
+        np.concatenate([np.full(40 * len(u), 100.0), np.full(39, 1e-3)]),
+    )
+    s = cls(1.0, ridge=50.0, connected=True, random_state=0).fit(edges)
+    assert s.n_components_ == 1
+
+
+def test_accuracy_is_at_least_one_however_weak_what_was_cut():
+    a, b = np.triu_indices(20, 1)
+    u, v, w = np.r_[a, a + 20, 0], np.r_[b, b + 20, 20], np.r_[np.ones(380), 1e-12]
+    assert spectral_accuracy((u, v, w), (u[:-1], v[:-1], w[:-1])) >= 1
+    assert str(spectral_accuracy(nx.complete_graph(5), nx.complete_graph(5))) == "0.0"  # not −0
+
+
+@pytest.mark.filterwarnings("error")
+def test_weights_of_all_sizes_have_scores_and_chances():
+    u, v = np.array([0, 0, 1, 3, 3, 4, 0]), np.array([1, 2, 2, 4, 5, 5, 3])
+    w = np.array([1e-30] * 3 + [1e300] * 4)
+    for copies in (1, 2):
+        assert len(sparsify((u, v, w), copies=copies, random_state=0)[0]) == 7
+    rng = np.random.default_rng(0)
+    c = np.triu_indices(12, 1)
+    H = sparsify((*c, 10.0 ** rng.uniform(-300, 300, len(c[0]))), oversampling=2, random_state=0)
+    assert check_edges(*H).components()[0] == 1
+    assert len(sparsify((*c, np.full(len(c[0]), 1e-300)), ridge=1e10, random_state=0)[0]) == 0
+
+
+def test_parameters_that_would_be_ignored_are_refused():
+    K5 = nx.complete_graph(5)
+    with pytest.raises(TypeError, match="sparsifier must be None, an oversampling"):
+        HarmonicClassifier(sparsifier=True).fit(K5, [0, 1, -1, -1, -1])
+    with pytest.raises(ValueError, match="give eps or oversampling, not both"):
+        sparsify(K5, eps=0.05, oversampling=5)
+    with pytest.raises(ValueError, match="eps goes with oversampling='theory'"):
+        StreamSparsifier(eps=0.05).fit(K5)
+
+
+def test_a_sample_of_impossibly_many_nodes_is_refused(tmp_path):
+    arrays, content = StreamSparsifier(random_state=0).fit(COMPLETE).sample_.to_parts()
+    storage.write(tmp_path / "bad.sqk", "edges", arrays, {**content, "n_nodes": 10**15})
+    with pytest.raises(storage.StorageError, match="not those of a sample"):
+        EdgeSample.load(tmp_path / "bad.sqk")

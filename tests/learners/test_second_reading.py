@@ -86,10 +86,20 @@ def test_class_weights_may_be_zero_but_not_negative(data):
             KernelClassifier(K, class_weight=weights, max_atoms=20).fit(X, (y > 0) * 1)
 
 
-def test_targets_too_large_for_their_squares_are_refused(data):
+@pytest.mark.parametrize("size", [2.0**-660, 2.0**660])
+def test_falkon_solves_targets_of_any_size_in_their_own_units(data, size):
     X, y = data
-    with pytest.raises(ValueError, match="scale them"):
-        KernelRidge(K, alpha=0.1, max_atoms=20, solver="falkon", random_state=0).fit(X, y * 1e200)
+    model = KernelRidge(K, alpha=0.1, max_atoms=20, solver="falkon", random_state=0)
+    right = model.fit(X, y).predict(X)
+    assert np.abs(model.fit(X, y * size).predict(X) / size - right).max() < 1e-12
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_a_search_refuses_targets_whose_squares_are_no_numbers(data, size):
+    X, y = data
+    for model in (KernelRidge(K, alpha="auto", max_atoms=20), KernelRidgeCV(K, max_atoms=20)):
+        with pytest.raises(ValueError, match="scale the targets"):
+            model.fit(X, y * size)
 
 
 def test_repeated_rows_with_a_tiny_alpha_are_solved_on_their_span(data):

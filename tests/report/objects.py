@@ -82,6 +82,7 @@ def every_kind():
         ),
         "online": lambda: online.ConKonsRegressor(RBF(1.0), random_state=0).fit(X, y),
         "edges": lambda: graphs.StreamSparsifier(oversampling=2, random_state=0).fit(clique).sample_,
+        "edge-stream": lambda: graphs.StreamSparsifier(oversampling=2, random_state=0).fit(clique),
         "dpp": lambda: dpp.DPP(RBF(1.0), random_state=0).fit(X),
     }
     kinds = [getattr(bandits, name) for name in bandits.__all__]

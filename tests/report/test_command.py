@@ -57,7 +57,7 @@ def test_a_model_and_its_data_become_one_page(folder, tmp_path):
 REFUSED = {
     "a file cut short": ("cut.sqk", [], "not a whole squeak file"),
     "a file that is no squeak file": ("flights.csv", [], "it is not a squeak file"),
-    "no such file": ("nothing.sqk", [], "nothing.sqk: No such file"),
+    "no such file": ("nothing.sqk", [], "there is no file nothing.sqk"),
     "data without a column": ("d.sqk", ["--data", "less.csv"], "to"),
     "no such target": ("m.sqk", ["--data", "flights.csv", "--target", "speed"], "speed"),
     "a target without data": ("m.sqk", ["--target", "delay"], "--data"),

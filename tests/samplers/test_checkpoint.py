@@ -303,6 +303,7 @@ def test_files_are_opened_again_and_changed_files_refused(kind, X, small_blocks,
             Squeak.resume(path)
     write(X)
     monkeypatch.chdir(tmp_path.parent)
+    opened = squeak.rows(data, target=2 if kind == "npy" else "t", scale="standard")
     assert Squeak.resume(path).dictionary_ == learn().fit(opened).dictionary_
 
 

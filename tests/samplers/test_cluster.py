@@ -5,6 +5,8 @@ The result must have the bits of a run on threads, whatever happens to the worke
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ import pytest
 
 import squeak
 from squeak import Disqueak
+from squeak.core.engine import ClusterError
 from squeak.kernels import RBF
 from squeak.samplers.parts import PartError
 
@@ -25,6 +28,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # a killed worker makes its peers complain
     pytest.mark.xdist_group("cluster"),
 ]
+
+
+WORKER = (
+    sys.executable,
+    "-m",
+    "distributed.cli.dask_worker",
+    "--no-nanny",
+    "--nthreads",
+    "1",
+    "--host",
+    "127.0.0.1",
+)
+"""A worker that nobody brings back."""
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +59,12 @@ def expected(X):
 
 @contextmanager
 def cluster_of(workers):
-    """Have a client of worker processes with nannies, on loopback."""
-    settings = {"distributed.scheduler.allowed-failures": 100, "distributed.comm.timeouts.connect": "20s"}
+    """Have a client of worker processes with nannies, on loopback, that may take their time to come back."""
+    settings = {
+        "distributed.scheduler.allowed-failures": 100,
+        "distributed.comm.timeouts.connect": "20s",
+        "distributed.deploy.lost-worker-timeout": "600s",
+    }
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
@@ -117,43 +137,117 @@ def worker_pids(client):
     return list(client.run(os.getpid).values())
 
 
-def run_and_kill(X, client, seed, during="leaves"):
-    """Run while a worker is killed at a random moment; return the dictionary and whether the kill hit the run.
+def run_and_kill(X, client, seed, during="leaves", victims=1, run=None):
+    """Run while workers are killed at a random moment; return the result and whether the kill hit the run.
 
-    During merges the killer waits until only merges are left to do.
+    The killer waits until a leaf is at work or, during merges, until only merges are left to do. It hit the run if
+    that had not ended when the processes were gone.
     """
     rng = np.random.default_rng(seed)
-    client.wait_for_workers(2, timeout=60)
-    targets = worker_pids(client)
+    client.wait_for_workers(2, timeout=120)
+    targets = [int(pid) for pid in rng.permutation(worker_pids(client))[:victims]]
     done = threading.Event()
     hit = []
 
-    def only_merges_are_left(dask_scheduler):
-        tasks = [task for key, task in dask_scheduler.tasks.items() if str(key).startswith("squeak-leaf")]
-        return bool(tasks) and all(task.state in ("memory", "released", "forgotten") for task in tasks)
+    def ready(dask_scheduler):
+        states = [task.state for key, task in dask_scheduler.tasks.items() if str(key).startswith("squeak-leaf")]
+        if during == "leaves":
+            return "processing" in states
+        return bool(states) and set(states) <= {"memory", "released", "forgotten"}
 
     def killer():
-        if during == "merges":
-            while not done.is_set() and not client.run_on_scheduler(only_merges_are_left):
-                time.sleep(0.005)
-        if not done.wait(rng.uniform(0.0, 0.05) if during == "merges" else rng.uniform(0.05, 1.5)):
-            hit.append(True)
-            os.kill(int(rng.choice(targets)), signal.SIGKILL)
+        while not done.is_set() and not client.run_on_scheduler(ready):
+            time.sleep(0.005)
+        if not done.wait(rng.uniform(0.0, 0.05)):
+            for pid in targets:
+                os.kill(pid, signal.SIGKILL)
+            hit.append(all(is_gone(pid) for pid in targets) and not done.is_set())
 
     thread = threading.Thread(target=killer)
     thread.start()
     try:
-        found = learn().fit(X).dictionary_
+        found = learn().fit(X).dictionary_ if run is None else run()
     finally:
         done.set()
         thread.join()
-    return found, bool(hit)
+    return found, hit == [True]
+
+
+def is_gone(pid):
+    """Wait until a process that was killed is gone."""
+    for _ in range(2_000):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.005)
+    return False
 
 
 @pytest.mark.parametrize("during", ["leaves", "merges"])
 def test_a_killed_worker_changes_no_bit(during, X, expected, client):
-    found, _ = run_and_kill(X, client, len(during), during)
+    hits = 0
+    for seed in range(5):
+        found, hit = run_and_kill(X, client, seed, during)
+        assert found == expected
+        hits += hit
+        if hits:
+            break
+    assert hits, "no kill hit a run"
+
+
+def test_both_workers_killed_at_once_change_no_bit(X, expected, client, monkeypatch):
+    monkeypatch.setenv("SQUEAK_WORKER_WAIT", "120")  # workers come back sooner; if not, there is an error, no hang
+    found, hit = run_and_kill(X, client, 0, victims=2)
     assert found == expected
+    assert hit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("during", ["leaves", "merges"])
+def test_both_workers_killed_at_once_in_six_runs(during, X, expected, monkeypatch):
+    monkeypatch.setenv("SQUEAK_WORKER_WAIT", "120")
+    hits = 0
+    with cluster_of(2) as client:
+        for seed in range(12):
+            found, hit = run_and_kill(X, client, seed, during, victims=2)
+            assert found == expected
+            hits += hit
+            if hits == 6:
+                break
+    assert hits == 6
+
+
+@pytest.mark.slow
+def test_workers_that_do_not_come_back_end_a_run_with_a_clear_error(X, monkeypatch):
+    """Without nannies a killed worker is gone for good."""
+    monkeypatch.setenv("SQUEAK_WORKER_WAIT", "3")
+    with cluster_of(0) as client:
+        address = client.scheduler.address
+        workers = [subprocess.Popen([*WORKER, address], stderr=subprocess.DEVNULL) for _ in range(2)]
+        try:
+            with pytest.raises(ClusterError, match=r"at work for 3 seconds \(0 are there\)"):
+                run_and_kill(X, client, 0, victims=2)
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+
+
+@pytest.mark.slow
+def test_both_workers_killed_at_once_do_not_change_sums(X, client, monkeypatch):
+    monkeypatch.setenv("SQUEAK_WORKER_WAIT", "120")
+    source = squeak.rows(np.tile(X, (40, 1)), target=np.tile(np.sin(X[:, 0]), 40))
+    model = squeak.KernelRidge(RBF(1.0), alpha=1.0, dictionary=X[:200], solver="falkon", random_state=0)
+    whole = model.fit(source).predict(X[:50])
+    client.wait_for_workers(2, timeout=120)
+    pids = worker_pids(client)
+    killer = threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGKILL) for pid in pids])
+    killer.start()
+    again = model.fit(source).predict(X[:50])
+    assert not killer.is_alive(), "the kill did not fall into the run"
+    killer.join()
+    np.testing.assert_allclose(again, whole, rtol=1e-9)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -30,6 +31,22 @@ from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import check_ridge_beside, own_kernel
 
 B = TypeVar("B", bound="Bandit")
+
+KNOWN = (
+    "counts_",
+    "sums_",
+    "_square_sum",
+    "_pulls",
+    "_rewards",
+    "_pending",
+    "_log_sum",
+    "_draws",
+    "kernel_",
+    "noise_",
+    "prior_mean_",
+    "_largest",
+)
+"""What telling rewards changes, besides the posterior."""
 
 
 @dataclass(frozen=True)
@@ -218,18 +235,28 @@ class Bandit(SavedBandit):
         values = check_rewards(rewards, arms, self.prior_mean_)
         distinct, inverse, times = np.unique(arms, return_inverse=True, return_counts=True)
         totals = np.bincount(inverse, weights=values - self.prior_mean_).astype(np.float64)
-        before = self.n_told_
-        np.add.at(self.counts_, arms, 1)
-        np.add.at(self.sums_, arms, values)
-        self._square_sum += float((values**2).sum())
-        self._pulls += arms.tolist()
-        self._rewards += values.tolist()
-        self._drop(arms.tolist())
-        if any(before < step <= self.n_told_ for step in self.refit) and np.count_nonzero(self.counts_) > 1:
-            self.fit_hyperparameters()
-            return
-        with engine.single_blas():
-            self._learn(distinct, totals, times)
+        before, known = self.n_told_, {name: copy(getattr(self, name)) for name in KNOWN}
+        told = {
+            "counts_": self.counts_ + np.bincount(arms, minlength=self.n_arms),
+            "sums_": self.sums_.copy(),
+            "_square_sum": self._square_sum + float((values**2).sum()),
+            "_pulls": self._pulls + arms.tolist(),
+            "_rewards": self._rewards + values.tolist(),
+        }
+        np.add.at(told["sums_"], arms, values)
+        self.__dict__.update(told)  # at once, so that rewards are known or not
+        try:
+            self._drop(arms.tolist())
+            if any(before < step <= self.n_told_ for step in self.refit) and np.count_nonzero(self.counts_) > 1:
+                self.fit_hyperparameters()
+                return
+            with engine.single_blas():
+                self._learn(distinct, totals, times)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                self.__dict__.update(known)
+            self._start()  # the posterior of what is known now: after an interrupt, of the rewards told too
+            raise
 
     def forget(self, indices: Any) -> None:
         """Give up pending pulls whose rewards will never come: experiments that failed.

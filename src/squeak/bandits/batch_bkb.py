@@ -11,7 +11,7 @@ from squeak.bandits.checks import check_count
 from squeak.bandits.posterior import Posterior
 from squeak.bandits.sparse import SparsePosterior
 from squeak.core.rows import n_rows
-from squeak.core.state import checked, flag, whole, wholes
+from squeak.core.state import checked, flag, parts, whole, wholes
 from squeak.core.storage import register
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
@@ -226,8 +226,9 @@ class BatchBKB(SparseBandit):
         self._untold = np.concatenate([self._untold, np.zeros(n_rows(rows), dtype=np.int64)])
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays = {**self._model.to_arrays(), "untold": self._untold}
-        return arrays, {"stale": self._stale, "n_batches": self.n_batches_}
+        values = {"untold": self._untold, "stale": self._stale, "n_batches": self.n_batches_}
+        arrays, content = parts(STATE, values)
+        return {**self._model.to_arrays(), **arrays}, content
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         super()._restore_model(arrays, content)

@@ -12,7 +12,7 @@ from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.space import Categorical, Integer, Real, Space
 from squeak.bandits.state import Saved
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
-from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole
 from squeak.core.storage import NotStoredError
 from squeak.core.types import Array
 
@@ -53,26 +53,25 @@ class SavedBox(Saved):
         """
         n, model, width = self.n_told_, self._model, self.space.width
         points = [_to_numbers(self.space, point) for point in self._points]
-        arrays = {
+        values = {
             "rows": self._rows[:n],
             "values": self._values[:n],
             "points": np.array(points).reshape(n, len(self.space.sides)),
             "pending": np.array(self._pending).reshape(-1, width),
             "recent": np.array(model.recent).reshape(-1, width),
+            "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
         }
+        values |= {name: getattr(self, f"_{name}") for name in ("seed", "asked", "fitted_at", "median", "spread")}
+        arrays, content = parts(STATE, values)
         if isinstance(model.posterior, ExactPosterior):
             arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
         elif model.posterior is not None:
             arrays |= {MODEL + name: array for name, array in model.posterior.to_arrays().items()}
         return arrays, {
             **self.settings(seeded=True),
-            "asked": self._asked,
-            "fitted_at": self._fitted_at,
-            "median": self._median,
-            "spread": self._spread,
+            **content,
             "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
             "numbers": [model.noise, model.centre, 1.0, model.recent_sum],
-            "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
         }
 
     @classmethod

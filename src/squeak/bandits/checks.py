@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from squeak.core.rows import refuse_hidden
 from squeak.core.types import Array, IntArray
 
 
@@ -41,6 +42,7 @@ def check_count(value: Any, name: str) -> int:
 
 def check_indices(indices: Any, n_arms: int) -> IntArray:
     """Return arms' numbers as a flat int64 array, or raise: each from 0 to n_arms - 1."""
+    refuse_hidden(indices, "indices")
     array = np.atleast_1d(np.asarray(indices))
     if array.size == 0:
         raise ValueError("no arm was named")
@@ -54,6 +56,7 @@ def check_indices(indices: Any, n_arms: int) -> IntArray:
 
 def check_rewards(rewards: Any, indices: IntArray, centre: float) -> Array:
     """Return one finite reward for each arm named, or raise; its squared distance from the centre is finite too."""
+    refuse_hidden(rewards, "rewards")
     array = np.atleast_1d(np.asarray(rewards))
     if array.dtype.kind not in "fiub":
         raise TypeError(f"rewards must be numbers; these are {rewards!r}")

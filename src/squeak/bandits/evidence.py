@@ -254,7 +254,8 @@ class _Knobs:
         self.kernel, self.columns = kernel, columns
         if isinstance(kernel, Kernel):
             self._scratch = clone(kernel, safe=False)
-            self._owners = [(owner, owner.length_scale) for owner in _with_widths(self._scratch)]
+            owners = [(owner, owner.length_scale) for owner in _with_widths(self._scratch)]
+            self._owners = [(owner, np.asarray(w) if isinstance(w, list | tuple) else w) for owner, w in owners]
             count = 0 if not self._owners else (columns or 1)
             self.start = np.zeros(count)
             self.bounds = [(-5.0, 5.0)] * count

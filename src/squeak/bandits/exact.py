@@ -22,7 +22,7 @@ from squeak.bandits.posterior import check_numbers, kernel_row
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, take
-from squeak.core.state import LEAST, checked, numbers, wholes
+from squeak.core.state import LEAST, checked, numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 REBUILD = 64
@@ -222,7 +222,8 @@ class ExactPosterior:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
-        return {f"model_{name}": np.atleast_1d(getattr(self, name)) for name in STATE}
+        values = {name: np.atleast_1d(getattr(self, name)) for name in STATE}
+        return parts(STATE, values, "model_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""

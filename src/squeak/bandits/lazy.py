@@ -22,7 +22,7 @@ from squeak.bandits.exact import DRIFT, ExactPosterior, counted, repeat_factor
 from squeak.bandits.posterior import check_numbers, kernel_row
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import take
-from squeak.core.state import LEAST, checked, numbers, wholes
+from squeak.core.state import LEAST, checked, numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 LIMIT = 32
@@ -274,17 +274,18 @@ class LazyPosterior:
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
         n, chosen = self._n, self._contenders
-        return self.base.to_arrays() | {
-            "lazy_pulled": self.pulled,
-            "lazy_counts": self.counts,
-            "lazy_sums": self.sums,
-            "lazy_rows": self._W[:n, : self.size],
-            "lazy_scalars": self._scalars[:, :n],
-            "lazy_totals": np.array([self.logdet, self._rho]),
-            "lazy_contenders": np.zeros(0, dtype=np.int64) if chosen is None else chosen,
-            "lazy_mean": self._mean,
-            "lazy_variance": self._variance,
+        values = {
+            "pulled": self.pulled,
+            "counts": self.counts,
+            "sums": self.sums,
+            "rows": self._W[:n, : self.size],
+            "scalars": self._scalars[:, :n],
+            "totals": np.array([self.logdet, self._rho]),
+            "contenders": np.zeros(0, dtype=np.int64) if chosen is None else chosen,
+            "mean": self._mean,
+            "variance": self._variance,
         }
+        return self.base.to_arrays() | parts(STATE, values, "lazy_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""

@@ -12,7 +12,7 @@ from squeak.core import storage
 from squeak.core.dictionary import restored_kernel, stored_kernel
 from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays
-from squeak.core.state import HUGE, LEAST, checked, flags, number, numbers, parameters, seed, whole, wholes
+from squeak.core.state import HUGE, LEAST, checked, flags, number, numbers, parameters, parts, seed, whole, wholes
 
 F = TypeVar("F", bound="Saved")
 
@@ -59,17 +59,15 @@ class SavedBandit(Saved):
             The rest, as JSON data.
         """
         model, facts = self._model_parts()
-        arrays = rows_to_arrays(self.arms_) | {name: getattr(self, f"{name}_") for name in ARRAYS} | model
-        changed = {"beta": width_to_data(self.beta), "refit": list(self.refit), "verbose": int(self.verbose)}
-        return arrays, {
+        values = self._parameters() | {name: getattr(self, f"{name}_") for name in ARRAYS}
+        values |= {name: getattr(self, f"_{name}") for name in ("seed", "draws", "square_sum", "log_sum")}
+        arrays, content = parts(STATE, values | {"verbose": int(self.verbose)})
+        return rows_to_arrays(self.arms_) | arrays | model, {
             **stored_kernel(self.kernel_),
-            **self._parameters(),
-            **changed,
+            **content,
+            "beta": width_to_data(self.beta),
+            "refit": list(self.refit),
             "options": self._options(),
-            "seed": self._seed,
-            "draws": self._draws,
-            "square_sum": self._square_sum,
-            "log_sum": self._log_sum,
             "model": facts,
         }
 
@@ -110,8 +108,8 @@ class SavedBandit(Saved):
         n = self.n_arms
         found = checked(STATE, arrays, content, arms=n)
         pulls, pending = found["pulls"], found["pending"]
-        counted = np.bincount(pulls, minlength=n)
-        if np.any(pending >= n) or not np.array_equal(counted, found["counts"]):
+        beyond = np.any(pulls >= n) or np.any(pending >= n)
+        if beyond or not np.array_equal(np.bincount(pulls, minlength=n), found["counts"]):
             raise ValueError("its counts are not those of its pulls")
         self.counts_, self.sums_, self.active_ = (found[name].copy() for name in ("counts", "sums", "active"))
         self._pulls, self._pending, self._rewards = pulls.tolist(), pending.tolist(), found["rewards"].tolist()
@@ -122,7 +120,7 @@ class SavedBandit(Saved):
 
 STATE = {
     "counts": wholes("arms"),
-    "sums": numbers("arms"),
+    "sums": numbers("arms", low=-HUGE, high=HUGE),
     "active": flags("arms"),
     "pending": wholes("pending"),
     "pulls": wholes("pulls"),

@@ -5,9 +5,11 @@ Exit codes: 0 done, 1 the data or a file is not as it should be, 2 the command l
 
 from __future__ import annotations
 
+import _thread
 import gc
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -16,7 +18,7 @@ import typer
 from squeak._version import __version__
 from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
-from squeak.cli.errors import for_the_command, say
+from squeak.cli.errors import echo, for_the_command, say
 from squeak.cli.graphs import label, sparsify
 from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.online import online
@@ -46,7 +48,7 @@ def squeak(
 ) -> None:
     """Kernel learning at scale: one pass over the rows, a small weighted dictionary of them."""
     if version:
-        typer.echo(f"squeak {__version__}")
+        echo(f"squeak {__version__}")
         raise typer.Exit
 
 
@@ -64,6 +66,14 @@ def _on_terminate(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Interrupt once more where an interrupt came in a place that cannot raise, such as a finaliser."""
+    if lost.exc_type is KeyboardInterrupt:
+        threading.Timer(0.01, _thread.interrupt_main).start()
+    else:
+        sys.__unraisablehook__(lost)
+
+
 def main() -> None:
     """Run the command; a user's mistake gets one line and no traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -71,7 +81,11 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without our signs gets question marks, not an error
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
-    code = _run()  # what an error held on to, readers with threads of their own above all, is let go before the end
+    before, sys.unraisablehook = sys.unraisablehook, _interrupt_again
+    try:
+        code = _run()  # what an error held on to, readers with threads of their own, is let go before the end
+    finally:
+        sys.unraisablehook = before
     gc.collect()
     sys.exit(code)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
@@ -27,6 +28,7 @@ from squeak.cli.options import (
     or_none,
     positive,
 )
+from squeak.cli.outputs import Overwrite, check_outputs
 
 
 def compare(
@@ -52,6 +54,7 @@ def compare(
     figure: Annotated[
         Path | None, typer.Option(help="Draw accuracy against atoms here (png, svg or pdf).", show_default=False)
     ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
@@ -71,6 +74,7 @@ def compare(
     for value in grid:
         positive(value)
     check_figure(figure)
+    check_outputs(data, overwrite=overwrite, others=[figure])
     chosen_kernel = kernel_of(kernel, length_scale)
     source = sq.rows(
         data if len(data) > 1 else data[0],
@@ -92,9 +96,9 @@ def compare(
         random_state=seed,
         verbose=0 if quiet else 1,
     )
-    typer.echo(comparison(table))
+    echo(comparison(table))
     if figure is not None:
         from squeak.report import draw_comparison
 
         draw_comparison(table, figure)
-        typer.echo(f"wrote {figure}")
+        echo(f"wrote {figure}")

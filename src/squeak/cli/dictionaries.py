@@ -8,13 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.cluster import cluster
-from squeak.cli.errors import stop
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
     CategoriesAs,
+    Checkpoint,
     Data,
     Delimiter,
+    Every,
     Header,
     KernelChoice,
     KernelName,
@@ -33,12 +35,12 @@ from squeak.cli.options import (
     Seed,
     Shuffle,
     TlsFile,
-    check_out,
     kernel_of,
     names_of,
     or_none,
     positive,
 )
+from squeak.cli.outputs import Overwrite, check_outputs, going_on
 
 
 def dictionary(
@@ -72,11 +74,8 @@ def dictionary(
     sampler: Annotated[SamplerName, typer.Option(help="SQUEAK drops atoms again; KORS never does.")] = (
         SamplerName.squeak
     ),
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False),
-    ] = None,
-    every: Annotated[float, typer.Option(min=0, help="Seconds between two writes of the checkpoint.")] = 30.0,
+    checkpoint: Checkpoint = None,
+    every: Every = 30.0,
     like: Annotated[
         Path | None,
         typer.Option(
@@ -102,6 +101,7 @@ def dictionary(
     tls_ca: TlsFile = None,
     tls_cert: TlsFile = None,
     tls_key: TlsFile = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
@@ -112,9 +112,8 @@ def dictionary(
     """
     import squeak as sq
 
-    check_out(out, [checkpoint, like], data)
-    if checkpoint is not None and workers is None and scheduler is None:
-        check_out(checkpoint, [like], data)
+    alone = workers is None and scheduler is None  # else the checkpoint is a folder
+    check_outputs([*data, like], overwrite=overwrite, squeak_files=[out], states=[checkpoint if alone else None])
     model = None if like is None else sq.Dictionary.load(like)
     if model is not None:
         oversampling, ridge = model.oversampling or oversampling, ridge or model.ridge
@@ -165,25 +164,19 @@ def dictionary(
         random_state=seed,
         **choices,
     )
-    if checkpoint is not None and checkpoint.exists() and not quiet:
-        typer.echo(f"{checkpoint} is there: going on from it if its run had not ended", err=True)
-    try:
+    with going_on(checkpoint, quiet):
         if apart:
             tls = {"ca": tls_ca, "cert": tls_cert, "key": tls_key}
             with cluster(workers, scheduler, tls):
                 learner.fit(origin, checkpoint=checkpoint)
         else:
             learner.fit(origin, checkpoint=checkpoint, every=every)
-    except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
-            stop(f"interrupted; the same command goes on from {checkpoint}", 130)
-        raise
     found = learner.dictionary_
     found.save(out)
     if not quiet:
         skipped = f", {origin.skipped_:,} skipped" if origin.skipped_ else ""
-        typer.echo(f"{found.n_seen:,} rows read once{skipped}; {len(found):,} atoms kept → {out}")
-        typer.echo(
+        echo(f"{found.n_seen:,} rows read once{skipped}; {len(found):,} atoms kept → {out}")
+        echo(
             f"{found.kernel}, ridge {found.ridge:.4g}, effective dimension about {found.effective_dimension():.1f}"
         )
 
@@ -194,13 +187,17 @@ def show(
 ) -> None:
     """Print what a .sqk file holds: sizes, spectrum, and its most telling atoms in your own columns."""
     import squeak as sq
-    from squeak.core.storage import NotStoredError
-    from squeak.page import page, page_without_kernel
+    from squeak.core.storage import NotStoredError, read
+    from squeak.page import page, page_of_fit, page_without_kernel
 
+    kind, _, content = read(file)
+    if kind == "fit":
+        echo(page_of_fit(file, content))
+        return
     try:
-        typer.echo(page(sq.load(file), file, atoms))
+        echo(page(sq.load(file), file, atoms))
     except NotStoredError:
-        typer.echo(page_without_kernel(file))
+        echo(page_without_kernel(file))
 
 
 def merge(
@@ -209,6 +206,7 @@ def merge(
     max_atoms: Annotated[
         int | None, typer.Option(min=1, help="Leave at most so many atoms.", show_default=False)
     ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
 ) -> None:
     """Merge dictionaries of disjoint data into one that stands for all of it.
@@ -219,7 +217,7 @@ def merge(
 
     if len(files) < 2:
         raise typer.BadParameter("name two dictionaries or more")
-    check_out(out, [], [])
+    check_outputs(files, overwrite=overwrite, squeak_files=[out])
     merged = sq.merge(*[sq.Dictionary.load(file) for file in files], random_state=seed, max_atoms=max_atoms)
     merged.save(out)
-    typer.echo(f"{len(files)} dictionaries of {merged.n_seen:,} rows; {len(merged):,} atoms kept → {out}")
+    echo(f"{len(files)} dictionaries of {merged.n_seen:,} rows; {len(merged):,} atoms kept → {out}")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from squeak.cli.options import Seed, check_figure, positive
+from squeak.cli.errors import echo
+from squeak.cli.options import Checkpoint, Every, Seed, check_figure, positive
+from squeak.cli.outputs import APOSTROPHES, Overwrite, check_outputs, going_on, write_table
 
 Graph = Annotated[
     list[str],
@@ -47,10 +48,13 @@ def sparsify(
     way: Annotated[
         Way, typer.Option(help="One pass; one pass that never drops; or all edges in memory.")
     ] = Way.stream,
+    checkpoint: Checkpoint = None,
+    every: Every = 30.0,
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Measure the accuracy; holds the graph in memory.")
     ] = True,
     figure: Figure = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -59,8 +63,10 @@ def sparsify(
     from squeak.graphs import sparsify as sparsify_all
     from squeak.graphs.files import read_edges, write_edges
 
-    check_writable(out, edges)
     check_figure(figure)
+    check_outputs(edges, overwrite=overwrite, others=[out, figure], states=[checkpoint])
+    if checkpoint is not None and way is Way.batch:
+        raise typer.BadParameter("--way batch holds all edges in memory and reads them at once: no --checkpoint")
     if out.suffix not in (".parquet", ".csv", ".npy", ".txt"):
         raise typer.BadParameter(f"--out ends in .parquet, .csv, .npy or .txt; it is {out}")
     source: Any = edges if len(edges) > 1 else edges[0]
@@ -70,24 +76,28 @@ def sparsify(
     else:
         kind = StreamSparsifier if way is Way.stream else OnlineSparsifier
         stream = kind(oversampling, ridge, copies, random_state=seed)
-        read_all(stream, source, quiet)
+        with going_on(checkpoint, quiet):
+            if checkpoint is None:
+                read_all(stream, source, quiet)
+            else:
+                stream.fit(source, checkpoint=checkpoint, every=every)
         found, seen = stream.sample_.graph, stream.n_seen_
+    wanted = figure is not None or (measure and not quiet)
+    graph = read_edges(source) if wanted else None  # before the result may take the place of an input
     write_edges(found, out)
+    if graph is not None and figure is not None:
+        from squeak.report import draw_sparsifier
+
+        draw_sparsifier(graph, found, figure)
     if quiet:
         return
     read = "" if seen is None else f"{seen:,} edges read once; "
-    typer.echo(
-        f"{read}{len(found):,} edges on {found.n_nodes:,} nodes kept, in {found.components()[0]:,} components"
-    )
-    if measure or figure is not None:
-        graph = read_edges(source)
-        typer.echo(describe(sparsifier_report(graph, found, ridge)))
-        if figure is not None:
-            from squeak.report import draw_sparsifier
-
-            draw_sparsifier(graph, found, figure)
-            typer.echo(f"wrote {figure}")
-    typer.echo(f"wrote {out}")
+    echo(f"{read}{len(found):,} edges on {found.n_nodes:,} nodes kept, in {found.components()[0]:,} components")
+    if graph is not None:
+        echo(describe(sparsifier_report(graph, found, ridge)))
+    if figure is not None:
+        echo(f"wrote {figure}")
+    echo(f"wrote {out}")
 
 
 def label(
@@ -103,6 +113,7 @@ def label(
     hold_out: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Hide this part of the labels, and say how many were found.")
     ] = 0.0,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -113,7 +124,7 @@ def label(
     from squeak.graphs import HarmonicClassifier
     from squeak.graphs.files import read_edges
 
-    check_writable(out, [*edges, str(labels)])
+    check_outputs([*edges, labels], overwrite=overwrite, others=[out])
     if out.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter(f"--out ends in .csv or .parquet; it is {out}")
     nodes, names = read_labels(labels)
@@ -134,20 +145,22 @@ def label(
     y[hidden] = -1
     s = HarmonicClassifier(alpha, sparsifier=oversampling, random_state=seed).fit(graph, y)
     place = np.searchsorted(s.classes_, s.transduction_)
-    write_labels(out, classes[s.transduction_], s.label_distributions_[np.arange(len(place)), place])
+    changed = write_labels(out, classes[s.transduction_], s.label_distributions_[np.arange(len(place)), place])
+    if changed:
+        echo(APOSTROPHES, err=True)
     if quiet:
         return
-    typer.echo(
+    echo(
         f"{graph.n_nodes:,} nodes labelled from {len(known) - len(hidden):,} labels of {len(classes):,} classes, "
         f"on {len(s.graph_):,} of {len(graph):,} edges"
     )
     if s.n_unreached_:
-        typer.echo(f"{s.n_unreached_:,} nodes are in components without a label: they got the most frequent one")
+        echo(f"{s.n_unreached_:,} nodes are in components without a label: they got the most frequent one")
     if len(hidden):
-        typer.echo(
+        echo(
             f"of {len(hidden):,} labels held out {100 * (s.transduction_[hidden] == truth).mean():.1f}% were found"
         )
-    typer.echo(f"wrote {out}")
+    echo(f"wrote {out}")
 
 
 def read_all(stream: Any, source: Any, quiet: bool) -> None:
@@ -201,29 +214,10 @@ def read_labels(path: Path) -> tuple[Any, Any]:
     return nodes, names
 
 
-def write_labels(path: Path, names: Any, chances: Any) -> None:
-    """Write a label for every node."""
+def write_labels(path: Path, names: Any, chances: Any) -> bool:
+    """Write a label for every node; tell whether some had to be changed for a CSV file."""
     import numpy as np
     import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    from squeak.core.storage import replacing
 
     table = pa.table({"node": np.arange(len(names)), "label": [str(name) for name in names], "share": chances})
-    with replacing(path) as stream:
-        (csv.write_csv if path.suffix == ".csv" else parquet.write_table)(table, stream)
-
-
-def check_writable(out: Path, inputs: list[str]) -> None:
-    """Fail before a long run where its result could not be written, or would take the place of its input."""
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"the folder {out.parent} does not exist")
-    if out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder; name a file")
-    if not os.access(out.parent, os.W_OK):
-        raise PermissionError(f"{out} cannot be written there")
-    for one in inputs:
-        if not any(sign in one for sign in "*?[") and not Path(one).exists():
-            raise FileNotFoundError(f"there is no file {one}")
-    if out.resolve() in {Path(one).resolve() for one in inputs}:
-        raise typer.BadParameter(f"{out} is named twice: it would be overwritten")
+    return write_table(path, table)

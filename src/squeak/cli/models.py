@@ -11,12 +11,15 @@ import numpy as np
 import typer
 
 from squeak.cli.cluster import cluster
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
     CategoriesAs,
+    Checkpoint,
     Data,
     Delimiter,
+    Every,
     Header,
     KernelChoice,
     KernelName,
@@ -32,12 +35,13 @@ from squeak.cli.options import (
     ScaleBy,
     Seed,
     TlsFile,
-    check_out,
     kernel_of,
     names_of,
     or_none,
     positive,
+    refuse_settled,
 )
+from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_outputs, going_on
 
 
 class Task(StrEnum):
@@ -59,7 +63,13 @@ Model = Annotated[Path, typer.Argument(help="A model, as `squeak fit` writes it.
 Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 
 
+SETTLED = {"columns", "drop", "scale", "categories", "missing", "learn_rows", "max_categories"}
+SETTLED |= {"kernel", "length_scale", "max_atoms"}
+"""Options that a dictionary has settled."""
+
+
 def fit(
+    context: typer.Context,
     data: Data,
     target: Target,
     out: Out,
@@ -82,6 +92,15 @@ def fit(
     alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto' (1 with --loss logistic).")] = "auto",
     max_atoms: Annotated[int, typer.Option(min=1, help="The size of the dictionary.")] = 1000,
     loss: Annotated[Loss, typer.Option(help="For classes; logistic gives probabilities.")] = Loss.squared,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Learn on this dictionary, with its kernel, columns and scales, as `squeak dictionary` writes it.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint: Checkpoint = None,
+    every: Every = 30.0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Learn in so many processes.", show_default=False)
     ] = None,
@@ -92,6 +111,7 @@ def fit(
     tls_ca: TlsFile = None,
     tls_cert: TlsFile = None,
     tls_key: TlsFile = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
@@ -102,29 +122,44 @@ def fit(
     """
     import squeak as sq
 
-    check_out(out, [], data)
+    if dictionary is not None:
+        refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
+    check_outputs([*data, dictionary], overwrite=overwrite, squeak_files=[out], states=[checkpoint])
     if workers is not None and scheduler is not None:
         raise typer.BadParameter("--workers starts processes here, --scheduler uses a cluster: give one of them")
+    if checkpoint is not None and (workers is not None or scheduler is not None):
+        raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
     penalty = _alpha(alpha, loss)
+    how: dict[str, Any] = {
+        "columns": names_of(columns),
+        "drop": names_of(drop) or (),
+        "scale": or_none(scale),
+        "categories": or_none(categories),
+        "missing": or_none(missing),
+    }
+    choice: dict[str, Any] = {"kernel": kernel_of(kernel, length_scale), "max_atoms": max_atoms}
+    if dictionary is not None:
+        given = sq.Dictionary.load(dictionary)
+        how, choice = {"preprocessing": given.preprocessing}, {"dictionary": given}
+        if target in getattr(given.preprocessing, "column_names", ()):
+            raise ValueError(
+                f"the rows of {dictionary} have the column {target!r}, which is to be predicted from them: learn "
+                f"the dictionary with --target {target}"
+            )
     source = sq.rows(
         data if len(data) > 1 else data[0],
         target,
-        names_of(columns),
-        drop=names_of(drop) or (),
-        scale=or_none(scale),
-        categories=or_none(categories),
-        missing=or_none(missing),
         on_bad_rows=on_bad_rows.value,
         learn_rows=learn_rows,
         max_categories=max_categories,
         delimiter=delimiter,
         header=header,
         na_values=names_of(na_values) or (),
+        **how,
     )
     params: dict[str, Any] = {
-        "kernel": kernel_of(kernel, length_scale),
+        **choice,
         "alpha": penalty,
-        "max_atoms": max_atoms,
         "random_state": seed,
         "verbose": 0 if quiet else 1,
     }
@@ -136,7 +171,8 @@ def fit(
             raise typer.BadParameter("--loss logistic is for classes: --task classification")
         learner = sq.KernelRidge(**params, fit_intercept=True)
     if workers is None and scheduler is None:
-        learner.fit(source)
+        with going_on(checkpoint, quiet):
+            learner.fit(source, checkpoint=checkpoint, every=every)
     else:
         with cluster(workers, scheduler, {"ca": tls_ca, "cert": tls_cert, "key": tls_key}):
             learner.fit(source)
@@ -144,8 +180,8 @@ def fit(
     if not quiet:
         found = learner.dictionary_
         skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-        typer.echo(f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}")
-        typer.echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
+        echo(f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}")
+        echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
 
 
 def predict(
@@ -163,21 +199,19 @@ def predict(
     delimiter: Delimiter = None,
     header: Header = None,
     na_values: NaValues = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Predict every row of DATA, in its order, and write Parquet or CSV; DATA may be larger than memory.
 
     Where rows may be skipped, a column `row` says which row of DATA each prediction is for, from 0.
     """
     import pyarrow as pa
-    from pyarrow import csv, parquet
 
     from squeak.core.storage import replacing
 
-    formats = {".parquet": parquet.ParquetWriter, ".csv": csv.CSVWriter}
-    if out.suffix not in formats:
+    if out.suffix not in (".parquet", ".csv"):
         raise typer.BadParameter(f"--out ends in .parquet or .csv; it is {out}")
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"the folder {out.parent} does not exist")
+    check_outputs([model, *data], overwrite=overwrite, others=[out])
     learner = _loaded(model)
     if probabilities and not hasattr(learner, "predict_proba"):
         raise ValueError("this model has no probabilities: fit it with --loss logistic")
@@ -186,19 +220,19 @@ def predict(
     source = _opened(learner, data, None, on_bad_rows, delimiter, header, na_values)
     rows = 0
     with replacing(out) as stream:
-        writer = None
+        writer = TableWriter(stream, out.suffix)
         for block in _blocks(source):
             columns = _predictions(learner, block.X, probabilities, std)
             if source.skip:
                 columns = {"row": block.numbers, **columns}
             table = pa.table(columns)
-            writer = writer or formats[out.suffix](stream, table.schema)
-            writer.write_table(table)
+            writer.write(table)
             rows += table.num_rows
-        if writer is not None:
-            writer.close()
+        writer.close()
+    if writer.changed:
+        echo(APOSTROPHES, err=True)
     skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-    typer.echo(f"{rows:,} rows predicted{skipped} → {out}")
+    echo(f"{rows:,} rows predicted{skipped} → {out}")
 
 
 def evaluate(
@@ -225,9 +259,9 @@ def evaluate(
     guess, real = np.concatenate(predicted), np.concatenate(truth)
     if hasattr(learner, "classes_"):
         p = np.concatenate(chances) if chances else None
-        typer.echo(classification_scores(guess, real, learner.classes_, p))
+        echo(classification_scores(guess, real, learner.classes_, p))
     else:
-        typer.echo(regression_scores(guess, np.asarray(real, dtype=np.float64), float(learner.intercept_[0])))
+        echo(regression_scores(guess, np.asarray(real, dtype=np.float64), float(learner.intercept_[0])))
 
 
 def _alpha(text: str, loss: Loss) -> float | str:

@@ -8,12 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
     CategoriesAs,
+    Checkpoint,
     Data,
     Delimiter,
+    Every,
     Header,
     KernelChoice,
     KernelName,
@@ -27,13 +30,14 @@ from squeak.cli.options import (
     ScaleBy,
     Seed,
     check_figure,
-    check_out,
     given_options,
     kernel_of,
     names_of,
     or_none,
     positive,
+    refuse_settled,
 )
+from squeak.cli.outputs import Overwrite, check_outputs, going_on, same_file
 
 
 class Method(StrEnum):
@@ -105,6 +109,9 @@ def online(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the loss against rows here (png, svg or pdf).", show_default=False)
     ] = None,
+    checkpoint: Checkpoint = None,
+    every: Every = 30.0,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
@@ -113,19 +120,22 @@ def online(
     from squeak.online import progressive_validation
     from squeak.online.base import OnlineEstimator
 
-    if out is not None:
-        check_out(out, [], data)
-    check_figure(figure)
-    given = given_options(context)
     if resume is not None:
-        settled = sorted(given & SETTLED)
-        if settled:
-            names = ", ".join("--" + name.replace("_", "-") for name in settled)
-            raise typer.BadParameter(f"--resume goes on with a learner as it was: {names} cannot change")
+        refuse_settled(context, SETTLED, "--resume goes on with a learner as it was")
+    check_figure(figure)
+    in_place = resume is not None and out is not None and same_file(resume, out)  # the learner goes on in its file
+    check_outputs(
+        [*data, None if in_place else resume],
+        overwrite=overwrite,
+        squeak_files=[out],
+        others=[figure],
+        states=[checkpoint],
+    )
+    if resume is not None:
         model = OnlineEstimator.load(resume)
         how: dict[str, Any] = {"preprocessing": model.preprocessing_}
     else:
-        if method is Method.fogd and "max_atoms" in given:
+        if method is Method.fogd and "max_atoms" in given_options(context):
             raise typer.BadParameter("--max-atoms is not for fogd, whose features are random")
         model = _model(task, method, kernel_of(kernel, length_scale), max_atoms, curvature, alpha, eta, seed)
         how = {
@@ -145,25 +155,28 @@ def online(
         na_values=names_of(na_values) or (),
         **how,
     )
-    progress = progressive_validation(model, source, verbose=0 if quiet else 1)
+    with going_on(checkpoint, quiet):
+        progress = progressive_validation(
+            model, source, checkpoint=checkpoint, every=every, verbose=0 if quiet else 1
+        )
     n = len(progress.losses)
     words = "squared error" if model._labels is False else "error rate"
     last = progress.losses[-max(1, n // 10) :].mean()
-    typer.echo(
+    echo(
         f"{type(model).__name__}: {n:,} rows in {progress.seconds:.2f} s, {progress.seconds / n * 1e6:.1f} µs a row"
     )
-    typer.echo(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
-    typer.echo(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
+    echo(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
+    echo(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
     if source.skipped_:
-        typer.echo(f"{source.skipped_:,} rows were skipped")
+        echo(f"{source.skipped_:,} rows were skipped")
     if figure is not None:
         from squeak.report import draw_progress
 
         draw_progress(progress, figure)
-        typer.echo(f"wrote {figure}")
+        echo(f"wrote {figure}")
     if out is not None:
         sq.save(model, out)
-        typer.echo(f"wrote {out}")
+        echo(f"wrote {out}")
 
 
 def _model(

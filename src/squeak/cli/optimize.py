@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
@@ -31,6 +31,7 @@ from squeak.cli.options import (
     or_none,
     positive,
 )
+from squeak.cli.outputs import Overwrite, check_outputs
 
 FIRST = 8
 """Rows drawn at random at first, whose rewards give the units."""
@@ -78,6 +79,7 @@ def optimize(
         Path | None,
         typer.Option(help="Keep the state in this .sqk file; go on from it if it is there.", show_default=False),
     ] = None,
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
@@ -91,9 +93,7 @@ def optimize(
 
     if (reward is None) == (command is None):
         raise typer.BadParameter("give either --reward COLUMN or --command 'PROGRAM ...'")
-    for path in (out, state):
-        if path is not None and not path.parent.is_dir():
-            raise FileNotFoundError(f"the folder {path.parent} does not exist")
+    check_outputs(data, overwrite=overwrite, states=[state], others=[out])
     source = sq.rows(
         data if len(data) > 1 else data[0],
         reward,
@@ -120,14 +120,12 @@ def optimize(
     try:
         study.run(steps, seed, scaled=not fixed, verbose=not quiet)
     finally:
-        study.keep()
         bandit = study.bandit
-        if out is not None:
-            _write(out, bandit, sign)
+        study.finish(out, sign)
     best = bandit.best_
-    typer.echo(f"best row {best.index}: reward {sign * best.mean:.6g} ± {best.std:.2g} by the posterior mean")
+    echo(f"best row {best.index}: reward {sign * best.mean:.6g} ± {best.std:.2g} by the posterior mean")
     seen = bandit.rewards_[bandit.pulls_ == best.index]
-    typer.echo(
+    echo(
         f"  asked {len(seen)} times, mean {sign * seen.mean():.6g}; "
         f"{bandit.n_told_} rewards of {len(arms):,} rows in all"
     )
@@ -143,6 +141,24 @@ class _Study:
         """Write the state, where a file was named and there is anything to write."""
         if self._state is not None and self.bandit.n_told_:
             self.bandit.save(self._state)
+
+    def finish(self, out: Path | None, sign: float) -> None:
+        """Write the pulls and the state; rewards that neither file could take are printed, so that none is lost."""
+        kept = out is not None
+        try:
+            try:
+                if out is not None:
+                    _write(out, self.bandit, sign)
+            except OSError:
+                kept = False
+                raise
+            finally:
+                self.keep()
+        except OSError as error:
+            if kept:
+                raise OSError(error.errno, f"{error.strerror}; every reward is in {out}", error.filename) from None
+            echo(f"squeak: every reward so far:\n{_csv(self.bandit, sign)}".replace("\r", ""), err=True)
+            raise
 
     def run(self, steps: int, seed: int, *, scaled: bool, verbose: bool) -> None:
         """Ask for so many rewards, the first of all at random rows where they are to be scaled by them."""
@@ -214,9 +230,15 @@ def _words(source: Any, n: int) -> list[list[str]]:
     return [list(row) for row in zip(*columns, strict=True)]
 
 
+def _csv(bandit: Any, sign: float) -> str:
+    """Return every pull as lines of a CSV file."""
+    pulls = zip(bandit.pulls_.tolist(), bandit.rewards_.tolist(), strict=True)
+    lines = [f"{step},{row},{sign * reward!r}\r\n" for step, (row, reward) in enumerate(pulls)]
+    return "".join(["step,row,reward\r\n", *lines])
+
+
 def _write(out: Path, bandit: Any, sign: float) -> None:
-    with out.open("w", newline="") as stream:
-        table = csv.writer(stream)
-        table.writerow(["step", "row", "reward"])
-        for step, (row, value) in enumerate(zip(bandit.pulls_, bandit.rewards_, strict=True)):
-            table.writerow([step, int(row), repr(sign * float(value))])
+    from squeak.core.storage import replacing
+
+    with replacing(out) as stream:
+        stream.write(_csv(bandit, sign).encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,6 +97,11 @@ NaValues = Annotated[
 ]
 KernelChoice = Annotated[KernelName, typer.Option("--kernel", help="How rows are compared.")]
 TlsFile = Annotated[Path | None, typer.Option(help="For a scheduler that asks for TLS.", show_default=False)]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False),
+]
+Every = Annotated[float, typer.Option(min=0, help="Seconds between two writes of the checkpoint.")]
 Seed = Annotated[int, typer.Option(min=0, help="The random state.")]
 MaxAtoms = Annotated[
     int | None,
@@ -132,29 +136,6 @@ def kernel_of(name: KernelName, length_scale: str) -> Any:
     return {KernelName.rbf: RBF, KernelName.laplacian: Laplacian, KernelName.matern: Matern}[name](width)
 
 
-def check_out(out: Path, others: list[Path | None], data: list[str]) -> None:
-    """Fail before a long run where its result could not be written, or would take the place of something else."""
-    from squeak.core.sources.files import find_files
-    from squeak.core.storage import StorageError, read
-
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"the folder {out.parent} does not exist")
-    if out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder; name a file")
-    if not os.access(out.parent, os.W_OK):
-        raise PermissionError(f"{out} cannot be written there")
-    inputs = [*(other for other in others if other is not None), *(find_files(data) if data else [])]
-    if out.resolve() in {path.resolve() for path in inputs}:
-        raise typer.BadParameter(f"{out} is named twice: it would be overwritten")
-    if out.exists():
-        try:
-            read(out)
-        except StorageError:
-            raise typer.BadParameter(
-                f"{out} is there already and is not a squeak file: choose another name"
-            ) from None
-
-
 def check_figure(figure: Path | None) -> None:
     """Fail before a long run where its figure could not be drawn."""
     if figure is None:
@@ -165,8 +146,14 @@ def check_figure(figure: Path | None) -> None:
         raise ImportError("--figure needs matplotlib: pip install 'squeak-learn[report]'") from None
     if figure.suffix not in (".png", ".svg", ".pdf"):
         raise typer.BadParameter(f"--figure ends in .png, .svg or .pdf; it is {figure}")
-    if not figure.parent.is_dir():
-        raise FileNotFoundError(f"the folder {figure.parent} does not exist")
+
+
+def refuse_settled(context: typer.Context, settled: set[str], why: str) -> None:
+    """Refuse options on the command line that something else has settled."""
+    given = sorted(given_options(context) & settled)
+    if given:
+        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        raise typer.BadParameter(f"{why}: {names} cannot change")
 
 
 def given_options(context: typer.Context) -> set[str]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.options import positive
 
 
@@ -30,9 +31,9 @@ def plan(
     from squeak.samplers.plan import calibrate
     from squeak.samplers.plan import plan as predict
 
-    typer.echo(f"measuring leaves and merges with {atoms:,} atoms and {dim:,} columns here …", err=True)
+    echo(f"measuring leaves and merges with {atoms:,} atoms and {dim:,} columns here …", err=True)
     known = calibrate(dim, atoms)
     found = predict(
         rows, dim, atoms, workers, leaves=leaves, cores=cores, bandwidth=bandwidth * 1e6, calibration=known
     )
-    typer.echo(prediction(found, known))
+    echo(prediction(found, known))

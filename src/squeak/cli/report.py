@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.options import BadRows, Delimiter, Header, NaValues, OnBadRows, names_of
+from squeak.cli.outputs import Overwrite, check_outputs
 
 
 def report(
@@ -30,6 +32,7 @@ def report(
     delimiter: Delimiter = None,
     header: Header = None,
     na_values: NaValues = None,
+    overwrite: Overwrite = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
     """Write one HTML page about what a .sqk file holds: growth, spectrum, accuracy, columns, settings.
@@ -38,24 +41,16 @@ def report(
     """
     import squeak as sq
 
-    _check_page(out, file)
+    if out.suffix not in (".html", ".htm"):
+        raise typer.BadParameter(f"--out ends in .html; it is {out}")
+    check_outputs([file, *(data or [])], overwrite=overwrite, others=[out])
     if target is not None and not data:
         raise typer.BadParameter("--target names a column of --data: give both")
     obj = sq.load(file)
     rows = None if not data else _opened(obj, data, target, on_bad_rows, delimiter, header, na_values)
     sq.report.write(obj, out, rows, name=file.name, verbose=0 if quiet else 1)
     if not quiet:
-        typer.echo(f"{file} → {out} ({out.stat().st_size / 1e3:,.0f} kB)")
-
-
-def _check_page(out: Path, file: Path) -> None:
-    """Refuse to write over what is not a page."""
-    if out.suffix not in (".html", ".htm"):
-        raise typer.BadParameter(f"--out ends in .html; it is {out}")
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"the folder {out.parent} does not exist")
-    if out.resolve() == file.resolve():
-        raise typer.BadParameter(f"{out} is the file itself: it would be overwritten")
+        echo(f"{file} → {out} ({out.stat().st_size / 1e3:,.0f} kB)")
 
 
 def _opened(

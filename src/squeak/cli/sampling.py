@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     BadRows,
     Categories,
@@ -32,6 +32,7 @@ from squeak.cli.options import (
     or_none,
     positive,
 )
+from squeak.cli.outputs import APOSTROPHES, Overwrite, check_outputs, is_fresh, write_table
 
 
 def sample(
@@ -59,6 +60,7 @@ def sample(
     na_values: NaValues = None,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
@@ -68,12 +70,14 @@ def sample(
     column `row` has each row's number, counted over the rows that are not skipped.
     """
     import squeak as sq
-    from squeak.core.sources.files import find_files
     from squeak.dpp import DPP
 
     if (k is None) == (size is None):
         raise typer.BadParameter("give --k for exactly so many rows, or --size for so many on average")
-    _check(out, find_files(data))
+    if out.suffix not in (".parquet", ".csv"):
+        raise typer.BadParameter(f"--out ends in .parquet or .csv, not in {out.suffix!r}")
+    check_outputs(data, overwrite=overwrite, others=[out])
+    is_fresh(out, overwrite)
     origin = sq.rows(
         data if len(data) > 1 else data[0],
         target,
@@ -97,35 +101,22 @@ def sample(
         verbose=0 if quiet else 1,
     ).fit(origin)
     found = process.sample(samples, k=k)
-    _write(out, origin, found)
+    changed = write_table(out, _table(origin, found))
     if not quiet:
         sizes = f"{k:,} rows" if k is not None else f"{sum(map(len, found)) / samples:.1f} rows on average"
         skipped = f" ({origin.skipped_:,} skipped)" if origin.skipped_ else ""
-        typer.echo(f"{samples:,} × {sizes} of {process.dictionary_.n_seen:,}{skipped} → {out}")
-        typer.echo(f"{process.kernel_}, {process.acceptance_rate_:.0%} of the proposals accepted")
+        echo(f"{samples:,} × {sizes} of {process.dictionary_.n_seen:,}{skipped} → {out}")
+        echo(f"{process.kernel_}, {process.acceptance_rate_:.0%} of the proposals accepted")
+    if changed:
+        echo(APOSTROPHES, err=True)
 
 
-def _check(out: Path, inputs: list[Path]) -> None:
-    """Fail before the work where the result could not be written, or would take the place of something else."""
-    if out.suffix not in (".parquet", ".csv"):
-        raise typer.BadParameter(f"--out ends in .parquet or .csv, not in {out.suffix!r}")
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"the folder {out.parent} does not exist")
-    if out.exists():
-        named = (
-            "it would be overwritten" if out.resolve() in {p.resolve() for p in inputs} else "choose another name"
-        )
-        raise typer.BadParameter(f"{out} is there already: {named}")
-    if not os.access(out.parent, os.W_OK):
-        raise PermissionError(f"{out} cannot be written there")
-
-
-def _write(out: Path, origin: Any, found: list[Any]) -> None:
+def _table(origin: Any, found: list[Any]) -> Any:
+    """Return the rows that were drawn with all their columns, and which they are."""
     import numpy as np
     import pyarrow as pa
 
     from squeak.core.sources.originals import originals
-    from squeak.core.storage import replacing
 
     needed = np.unique(np.concatenate(found))
     table = originals(origin, needed)
@@ -138,12 +129,4 @@ def _write(out: Path, origin: Any, found: list[Any]) -> None:
         while name in table.column_names:
             name = f"squeak_{name}"
         table = table.append_column(name, pa.array(values))
-    with replacing(out) as stream:
-        if out.suffix == ".csv":
-            from pyarrow import csv
-
-            csv.write_csv(table, stream)
-        else:
-            from pyarrow import parquet
-
-            parquet.write_table(table, stream)
+    return table

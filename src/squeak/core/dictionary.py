@@ -298,12 +298,7 @@ class Dictionary:
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data, for a file."""
-        arrays: dict[str, Any] = {
-            "indices": self.indices,
-            "probabilities": self.probabilities,
-            "counts": self.counts,
-            "source_numbers": self.source_numbers,
-        }
+        arrays, facts = state.parts(STATE, vars(self))
         arrays.update(rows_to_arrays(self.atoms))
         encoding, described = preprocessing_parts(self.preprocessing)
         arrays.update(encoding)
@@ -311,13 +306,8 @@ class Dictionary:
         arrays.update(history)
         content = {
             **stored_kernel(self.kernel),
-            "copies": self.copies,
-            "oversampling": self.oversampling,
-            "ridge": self.ridge,
-            "n_seen": self.n_seen,
+            **facts,
             "sources": [list(source) for source in self.sources],
-            "eps": self.eps,
-            "calibrated": self.calibrated,
             "preprocessing": described,
             "record": remembered,
         }

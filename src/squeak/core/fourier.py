@@ -104,7 +104,8 @@ class FourierFeatures:
 
     def block(self, X: Rows) -> Array:
         """Return the features of a block, on this thread."""
-        values = np.ascontiguousarray((X / (2.0 * np.pi)) @ self.frequencies, dtype=np.float64)
+        turns = X.astype(np.float64) / (2.0 * np.pi)  # float32 would lose the phase
+        values = np.ascontiguousarray(turns @ self.frequencies)
         values += self.offsets / (2.0 * np.pi)
         cosine_of_turns(values)
         values *= self.height

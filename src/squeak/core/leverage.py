@@ -154,6 +154,8 @@ def not_psd(scorer: WeightedFactor, residual: float) -> ValueError:
 
 def _explain(kernel: str, K: Array, ridge: float) -> ValueError:
     """Return the error for a factorisation that failed: the kernel's fault, or the ridge's."""
+    if not np.isfinite(K).all():
+        return ValueError(f"{kernel} gives values that are not finite: scale the columns first")
     smallest, largest = np.linalg.eigvalsh(K)[[0, -1]]
     if smallest < -INDEFINITE * max(largest, 0.0):
         return ValueError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import numpy as np
 
+from squeak.core.text import for_page
 from squeak.core.types import Array
 
 BARS, WIDTH, HEIGHT = 20, 120, 28
@@ -25,8 +25,8 @@ def dictionary_html(d: Any) -> str:
     if d.record is not None:
         facts["learned by"] = d.record.call
     lines = [
-        f'<tr><th style="text-align:left">{html.escape(name)}</th>'
-        f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+        f'<tr><th style="text-align:left">{for_page(name)}</th>'
+        f'<td style="text-align:left">{for_page(value)}</td></tr>'
         for name, value in facts.items()
     ]
     weights = d.weights

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,9 +34,7 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
         return _check_sparse(X, kernel, width, first_row)
     if X is None:
         raise TypeError("rows must be numbers, not None")
-    if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
-        row = int(np.argwhere(np.ma.getmaskarray(X))[0][0])
-        raise ValueError(f"row {first_row + row} has masked values: drop or impute missing values first")
+    refuse_masked(X, first_row)
     if isinstance(X, str | bytes):
         raise TypeError("rows must be a 2-D table of numbers, not text; to read a file, pass squeak.rows(path)")
     if hasattr(X, "__next__"):
@@ -63,6 +61,16 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
             "drop or impute missing and infinite values first"
         )
     return np.ascontiguousarray(array)  # the order in memory must not change a bit
+
+
+def refuse_masked(X: Any, first_row: int = 0) -> None:
+    """Refuse an array with masked values, or a list of such rows: numpy would pass on what the mask hides."""
+    if isinstance(X, list | tuple):
+        masked = [at for at, row in enumerate(X) if np.ma.isMaskedArray(row) and np.ma.getmaskarray(row).any()]
+    else:
+        masked = np.argwhere(np.ma.getmaskarray(X))[:1, 0].tolist() if np.ma.isMaskedArray(X) else []
+    if masked:
+        raise ValueError(f"row {first_row + masked[0]} has masked values: drop or impute missing values first")
 
 
 def _is_numeric_table(X: Any) -> bool:
@@ -121,6 +129,41 @@ def _check_shape(shape: tuple[int, ...], width: int | None) -> None:
         raise ValueError("the rows have no columns")
     if width is not None and shape[1] != width:
         raise ValueError(f"rows have {shape[1]} columns; the rows before had {width}")
+
+
+def refuse_hidden(values: Any, name: str = "rows", first_row: int = 0) -> None:
+    """Refuse masked values and dates, which numpy would hand on as numbers that nobody meant.
+
+    Parameters
+    ----------
+    values : anything
+        Rows, targets or weights as a user gave them.
+    name : str
+        What they are, for messages.
+    first_row : int
+        The number of the first row in the whole stream, for messages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.rows import refuse_hidden
+    >>> refuse_hidden(np.ma.masked_equal([1.0, 2.0, 9.0], 9.0), "y")
+    Traceback (most recent call last):
+    ValueError: y: row 2 has masked values: drop or impute missing values first
+    """
+    try:
+        refuse_masked(values.reshape(1) if values is np.ma.masked else values, first_row)
+    except ValueError as error:
+        raise error if name == "rows" else ValueError(f"{name}: {error}") from None
+    kinds = getattr(values, "dtypes", None)  # of a table, each column its own
+    if kinds is None:
+        some = values
+        while isinstance(some, list | tuple) and some:
+            some = some[0]
+        kinds = getattr(some, "dtype", None)
+    for kind in kinds if isinstance(kinds, Iterable) else [kinds]:
+        if str(kind).lower().startswith(("date", "time", "duration")):
+            raise TypeError(f"{name} must be numbers; there are dates ({kind}): encode text and dates first")
 
 
 def n_rows(rows: Rows) -> int:

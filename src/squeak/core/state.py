@@ -97,9 +97,9 @@ def seed() -> Part:
     return Part("whole", None, 0, 2**128)
 
 
-def flag() -> Part:
+def flag(optional: bool = False) -> Part:
     """Declare a truth value."""
-    return Part("flag")
+    return Part("flag", optional=optional)
 
 
 def text(*words: str, optional: bool = False) -> Part:
@@ -158,6 +158,43 @@ def checked(
             )
         found[name] = value
     return found
+
+
+def parts(
+    table: Table, values: Mapping[str, Any], prefix: str = "", **sizes: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts of an object for a file, arrays and plain values apart; what could not be read back raises.
+
+    Parameters
+    ----------
+    table : mapping of str to Part
+    values : mapping of str to array or value
+        By the names of the table; optional ones may be missing or None.
+    prefix : str
+        What the names of the arrays shall begin with.
+    **sizes : int
+        Lengths that are known already.
+
+    Returns
+    -------
+    arrays, content : dict, dict
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.state import numbers, parts, whole
+    >>> parts({"n": whole(), "scores": numbers("m")}, {"n": 5, "scores": np.zeros(2)}, prefix="head_")
+    ({'head_scores': array([0., 0.])}, {'n': 5})
+    """
+    arrays = {prefix + name: values.get(name) for name, part in table.items() if part.shape is not None}
+    arrays = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    content = {name: _plain(values.get(name)) for name, part in table.items() if part.shape is None}
+    checked(table, arrays, content, prefix, **sizes)
+    return arrays, content
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _value(name: str, part: Part, value: Any) -> Any:

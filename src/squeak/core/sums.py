@@ -67,7 +67,8 @@ def sum_parts(
     if client is None:
         found = engine.map_ordered(lambda part: sum_blocks(part(), term), list(parts))
     else:
-        found = client.gather([client.submit(_sum_there, part, term, pure=False) for part in parts])
+        futures = [client.submit(_sum_there, part, term, pure=False) for part in parts]
+        found = engine.gathered(client, futures)
     total: Arrays | None = None
     for arrays in found:
         if arrays is None:

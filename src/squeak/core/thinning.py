@@ -9,6 +9,7 @@ whatever the scores were, as long as p' is fixed before the draw.
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import bdtrc
 
 from squeak.core.types import Array, IntArray
@@ -34,6 +35,66 @@ def thin(probabilities: Array, counts: IntArray, scores: Array, rng: np.random.G
     """
     lowered = np.minimum(probabilities, scores)
     return lowered, rng.binomial(counts, lowered / probabilities)
+
+
+def thin_to(
+    probabilities: Array, counts: IntArray, scores: Array, size: int, rng: np.random.Generator
+) -> tuple[Array, IntArray]:
+    """Thin as :func:`thin` does, to a number of rows that is fixed before the draw.
+
+    p' = min(p, c·score), with c such that the chances s_i that a row keeps any coin sum up to ``size``. Which rows
+    stay is drawn systematically: laid end to end in random order, the lengths s_i are met by a comb of teeth at
+    distance 1 whose place is uniform. It meets a length s_i ≤ 1 with probability s_i exactly, and ``size`` of them.
+    A row that stays has as many coins as a Binomial(counts, p'/p) that is not 0. So every count has the
+    distribution of :func:`thin`; only different rows are no longer independent. c depends on what was known before
+    the draw, p' never exceeds p, and E[counts'/p'] = counts/p: weights stay unbiased. Rows whose score is 0 go, as
+    they do there.
+
+    References
+    ----------
+    Madow, "On the theory of systematic sampling, II", Annals of Mathematical Statistics 1949.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.thinning import thin_to
+    >>> ones = np.ones(100)
+    >>> p, q = thin_to(ones, ones.astype(int), np.linspace(0.1, 0.9, 100), 30, np.random.default_rng(0))
+    >>> int(q.sum()), bool(p.sum().round(9) == 30)
+    (30, True)
+    """
+    coins: int | IntArray = 1 if (counts == 1).all() else counts
+
+    def lowered_by(factor: float) -> tuple[Array, Array]:
+        lowered = np.minimum(probabilities, factor * scores)
+        return lowered, any_survives(lowered / probabilities, coins)
+
+    alive = scores > 0
+    if np.count_nonzero(alive) <= size:
+        return probabilities, np.where(alive, counts, 0)
+    reach = np.log(probabilities[alive]) - np.log(scores[alive])
+    nobody, everybody = float(reach.min()) - 40.0, float(reach.max())
+    found = brentq(lambda log: float(lowered_by(np.exp(log))[1].sum()) - size, nobody, everybody, xtol=1e-14)
+    lowered, stay = lowered_by(np.exp(found))
+    kept = _systematic(stay, size, rng)
+    left = np.zeros(len(counts), dtype=np.int64)
+    uniforms = stay[kept] * rng.random(len(kept))  # below the chance to stay: at least one coin is left
+    ratios = lowered[kept] / probabilities[kept]
+    for at, u, ratio in zip(kept.tolist(), uniforms.tolist(), ratios.tolist(), strict=True):
+        left[at] = max(1, count_from_uniform(u, ratio, int(counts[at])))
+    return lowered, left
+
+
+def _systematic(chances: Array, size: int, rng: np.random.Generator) -> IntArray:
+    """Return the places of ``size`` rows drawn with the chances given, which sum up to it, by one random number."""
+    sure, rest = np.flatnonzero(chances >= 1.0), np.flatnonzero(chances < 1.0)
+    order = rest[rng.permutation(len(rest))]
+    ends = np.cumsum(chances[order])
+    if ends.size:
+        ends[-1] = size - len(sure)  # but for rounding it is
+    teeth = np.floor(np.minimum(ends, size - len(sure)) + rng.random())
+    met = order[np.diff(teeth, prepend=0.0) > 0]
+    return np.sort(np.concatenate([sure, met]))
 
 
 def keep_probability(scores: float | Array, oversampling: float, copies: int) -> Array:
@@ -75,7 +136,6 @@ def count_from_uniform(uniform: float, probability: float, copies: int) -> int:
     return low
 
 
-def expected_survivors(probabilities: Array, counts: IntArray, scores: Array) -> tuple[float, float]:
-    """Return mean and variance of the number of rows that :func:`thin` would leave."""
-    stay = any_survives(np.minimum(probabilities, scores) / probabilities, counts)
-    return float(stay.sum()), float((stay * (1.0 - stay)).sum())
+def expected_survivors(probabilities: Array, counts: IntArray, scores: Array) -> float:
+    """Return the mean of the number of rows that :func:`thin` would leave."""
+    return float(any_survives(np.minimum(probabilities, scores) / probabilities, counts).sum())

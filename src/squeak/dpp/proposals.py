@@ -79,6 +79,10 @@ class Drawn:
     rng: np.random.Generator
 
 
+MOST_DRAWS = 1e8
+"""Draws of one proposal, repeats counted; they are held in memory."""
+
+
 class Proposer:
     """Draws proposals for DPP(αL) and decides them.
 
@@ -100,6 +104,8 @@ class Proposer:
         self._known = prepared.exact and scale == prepared.scale
         self._stretch = prepared.stretch(scale)
         self.rate = self._rate(float(prepared.heights[-1]) * self._stretch)
+        if not self.rate <= MOST_DRAWS:
+            raise ValueError(f"proposals of {self.rate:.3g} draws do not fit into memory: the scores are too large")
         expected = n * -math.expm1(-self._rate(total) / n)
         if expected > LARGEST:
             raise ValueError(

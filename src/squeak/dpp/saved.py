@@ -12,7 +12,7 @@ from squeak.core.dictionary import Dictionary, restored_kernel, stored_kernel
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import check_same_kind, rows_from_arrays, rows_to_arrays, same_rows, take, width_of
 from squeak.core.sources import Preprocessing
-from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, text, whole
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, text, whole
 from squeak.core.storage import NotStoredError
 from squeak.dpp.preparing import Prepared
 from squeak.dpp.proposals import Proposer
@@ -31,12 +31,25 @@ def parts_of(dpp: DPP) -> tuple[dict[str, Any], dict[str, Any]]:
     prepared, rows = dpp._prepared[0], dpp._rows
     surrogate = prepared.surrogate
     described, content = prepared.dictionary.to_parts()
-    arrays = {
+    values = {
         "mixing": surrogate.features.mixing,
         "spectrum": surrogate.spectrum,
         "bounds": prepared.bounds,
-        **{DICTIONARY + name: array for name, array in described.items()},
+        "n": rows.n,
+        "residual": surrogate.residual,
+        "prepared_scale": prepared.scale,
+        "exact": bool(prepared.exact),
+        "scale": dpp.scale_,
+        "expected_size": dpp.expected_size,
+        "weighted": bool(dpp.weighted),
+        "max_rejections": int(dpp.max_rejections),
+        "seed": str(dpp._seed),
+        "calls": dpp._calls,
+        "attempts": dpp._attempts,
+        "accepted": dpp._accepted,
     }
+    arrays, facts = parts(STATE, values)
+    arrays |= {DICTIONARY + name: array for name, array in described.items()}
     recipe = preprocessing = None
     if isinstance(rows, MemoryRows):
         arrays.update(rows_to_arrays(rows.X, ROWS))
@@ -51,22 +64,11 @@ def parts_of(dpp: DPP) -> tuple[dict[str, Any], dict[str, Any]]:
             arrays.update(encoding)
     return arrays, {
         **stored_kernel(dpp.kernel_),
+        **facts,
         "dictionary": content,
-        "residual": surrogate.residual,
-        "prepared_scale": prepared.scale,
-        "exact": prepared.exact,
-        "scale": dpp.scale_,
-        "expected_size": None if dpp.expected_size is None else float(dpp.expected_size),
         "sampler": None if dpp.sampler is None else _sampler_to_data(dpp.sampler),
-        "weighted": bool(dpp.weighted),
-        "max_rejections": int(dpp.max_rejections),
-        "n": rows.n,
         "recipe": recipe,
         "preprocessing": preprocessing,
-        "seed": str(dpp._seed),
-        "calls": dpp._calls,
-        "attempts": dpp._attempts,
-        "accepted": dpp._accepted,
     }
 
 

@@ -7,7 +7,7 @@ import os
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine, storage
@@ -23,7 +23,7 @@ from squeak.dpp.proposals import Proposer, outcomes
 from squeak.dpp.spectrum import LARGEST_SPECTRUM, check_k, check_size, solve_scale
 from squeak.dpp.store import MemoryRows, NamedRows, SourceRows, rows_of
 from squeak.samplers import Kors, Squeak, Uniform
-from squeak.samplers.base import Sampler, own_kernel
+from squeak.samplers.base import Sampler, filled_in, own_kernel
 
 OVERSAMPLING, KORS_OVERSAMPLING = 4.0, 16.0
 FEWEST = 30.0
@@ -192,14 +192,12 @@ class DPP(BaseEstimator):
         return solve_scale(min(size, 0.9 * len(eigenvalues)), eigenvalues)
 
     def _prepare(self, rows: MemoryRows | SourceRows, kernel: Any, scale: float, seed: int, level: int) -> Prepared:
-        sampler = clone(self.sampler) if self.sampler is not None else self._default(rows, kernel, scale)
-        params = sampler.get_params(deep=False)
+        given = self.sampler if self.sampler is not None else self._default(rows, kernel, scale)
+        params = given.get_params(deep=False)
         if params["kernel"] is not None and params["kernel"] not in (kernel, self._own_kernel()):
-            raise ValueError(f"the sampler has the kernel {sampler.kernel!r}, the DPP {kernel!r}: leave one out")
-        blanks = {"ridge": 1.0 / scale, "random_state": generator_at(seed, READ, 0, level)}
-        sampler.set_params(
-            kernel=kernel, **{name: blanks[name] for name in blanks if name in params and params[name] is None}
-        )
+            raise ValueError(f"the sampler has the kernel {given.kernel!r}, the DPP {kernel!r}: leave one out")
+        sampler = filled_in(given, ridge=1.0 / scale, random_state=generator_at(seed, READ, 0, level))
+        sampler.set_params(kernel=kernel)
         if self.verbose and "verbose" in params:
             sampler.set_params(verbose=self.verbose)
         with engine.single_blas():

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core.rows import refuse_hidden
 from squeak.core.sources import RowSource
 from squeak.graphs.edges import Edges, check_edges
 from squeak.graphs.forms import is_columns, is_path, library_of, read_graph
@@ -67,6 +68,7 @@ def _is_table(source: Any) -> bool:
     """Tell whether a source is a table of edges: rows of two nodes, and maybe a weight."""
     if sp.issparse(source) or library_of(source) is not None or not isinstance(source, list | tuple | np.ndarray):
         return False
+    refuse_hidden(source, "the edges")
     array = np.asarray(source)
     return array.ndim == 2 and array.shape[1] in (2, 3) and array.dtype.kind in "iuf"
 

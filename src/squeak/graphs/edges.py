@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core.rows import refuse_hidden
 from squeak.core.types import Array, IntArray
 
 LARGEST_NODE = 2**31 - 2
@@ -132,6 +133,7 @@ def check_edges(
 
 
 def _nodes(nodes: Any, place: str, first: int) -> IntArray:
+    refuse_hidden(nodes, "the edges' ends")
     array = np.asarray(nodes)
     if array.ndim != 1:
         raise ValueError(f"node numbers must be one-dimensional; they have shape {array.shape}")
@@ -150,6 +152,7 @@ def _nodes(nodes: Any, place: str, first: int) -> IntArray:
 
 
 def _weights(weights: Any, n: int, place: str, first: int) -> Array:
+    refuse_hidden(weights, "the edges' weights")
     array = np.asarray(weights)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"weights must be real numbers, not {array.dtype}")

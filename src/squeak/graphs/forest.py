@@ -60,6 +60,11 @@ def bridges(edges: Edges) -> NDArray[np.bool_]:
     return found
 
 
+def certain_edges(edges: Edges, ridge: float) -> NDArray[np.bool_]:
+    """Tell which edges have the leverage 1: bridges, where there is no ridge."""
+    return bridges(edges) if ridge == 0 else np.zeros(len(edges), dtype=bool)
+
+
 def _sums_below(values: NDArray[np.uint64], parents: IntArray) -> NDArray[np.uint64]:
     """Return for each node the sum over its subtree; the ancestors' distance doubles each round."""
     total, above = values.copy(), parents.copy()

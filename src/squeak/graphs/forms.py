@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core.rows import refuse_hidden
 from squeak.graphs.edges import Edges, check_edges, merged
 
 ADAPTERS = {"networkx": "squeak.adapters.networkx"}
@@ -59,6 +60,7 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
         return Form(merged(read_edges(graph, n_nodes)), lambda edges: edges)
     if isinstance(graph, tuple) and len(graph) in (2, 3):
         return _columns(graph, n_nodes)
+    refuse_hidden(graph, "the graph")
     array = np.asarray(graph)
     if array.ndim != 2:
         raise TypeError(f"a graph cannot be read from a {type(graph).__name__}{_shape(array)}: {_WAYS}")

@@ -16,6 +16,7 @@ from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
+from squeak.graphs.elimination import grounded_solution
 from squeak.graphs.forest import forest_beyond
 from squeak.graphs.forms import ASYMMETRY, is_path, library_of, read_graph
 from squeak.graphs.neighbours import knn_edges, row_scales, similarities
@@ -27,6 +28,9 @@ UNFELT = 1e-10
 
 STRONG, SHARE, FINEST = 1e-4, 1e-4, 1e-14
 """A link below the first part of its ends' degrees asks for a residual of the second part of that, or the last."""
+
+FEW_NODES, WIDE = 1000, 1e10
+"""Of so many nodes a graph with weights so far apart is solved by elimination, which they do not disturb."""
 
 SOLVE = 1e-6
 DEFAULT_ALPHA = 1.0
@@ -111,7 +115,10 @@ def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, 
         # in the residual's units an unlabelled node hears of labels through √weight
         tolerance = SOLVE * min(1.0, float(np.sqrt(small.weights.max(initial=0.0))) or 1.0)
         tolerance = min(tolerance, max(SHARE * weakest_link(small, mark), FINEST))
-        found = NormalisedSystem(small, mark).solve(columns, tolerance)
+        if small.n_nodes <= FEW_NODES and small.weights.max(initial=0.0) > WIDE * small.weights.min(initial=np.inf):
+            found = grounded_solution(small.adjacency().toarray(), mark, columns)
+        else:
+            found = NormalisedSystem(small, mark).solve(columns, tolerance)
     u = found[:, : values.shape[1]]
     plain[reached] = u + mean
     if not centred:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from squeak.core.types import Array, IntArray
 from squeak.graphs.bottlenecks import SINGLE, Block, SlowDirections
 from squeak.graphs.edges import Edges
+from squeak.graphs.forest import certain_edges
 from squeak.graphs.solver import NormalisedSystem
 
 CHUNK = 8
@@ -39,8 +40,6 @@ class ProjectedResistances:
     ----------
     edges : Edges
         All pairs different, sorted.
-    certain : array of bool
-        The bridges, whose leverage is 1.
     ridge, eta, n_projections, tolerance
         As in :func:`squeak.graphs.effective_resistances`.
     rng : Generator
@@ -51,7 +50,6 @@ class ProjectedResistances:
     def __init__(
         self,
         edges: Edges,
-        certain: NDArray[np.bool_],
         ridge: float,
         eta: float,
         n_projections: int | None,
@@ -59,7 +57,7 @@ class ProjectedResistances:
         rng: np.random.Generator,
         least: int = CHUNK,
     ) -> None:
-        most = MOST if n_projections is None else n_projections
+        most, certain = MOST if n_projections is None else n_projections, certain_edges(edges, ridge)
         system, slow = _prepared(edges, ridge, tolerance, 1 if least < CHUNK else 2, rng)
         self.edges, self._diagonal = edges, system.diagonal
         self._slow = slow.z, slow.t
@@ -165,7 +163,7 @@ class _Local:
             np.minimum(self.known, 1.0, out=self.known)
 
     def _fill(self, here: slice, weights: Array, between: Array, iu: Array, iv: Array) -> None:
-        square = np.minimum(between * between * iu * iv, 1.0)
+        square = np.minimum((between * iu) * (between * iv), 1.0)
         left = np.maximum(1.0 - square, 1e-14)
         self.known[here] = weights * (iu + iv - 2.0 * between * iu * iv) / left
         cu, cv, alpha = np.sqrt(weights * iu), np.sqrt(weights * iv), np.sqrt(square)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -14,10 +15,13 @@ from squeak.core import engine
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges, merged_places
-from squeak.graphs.forest import bridges
+from squeak.graphs.elimination import resistance_matrix
+from squeak.graphs.forest import certain_edges
 from squeak.graphs.forms import read_graph
 from squeak.graphs.projections import CHUNK, ProjectedResistances, shorted_scores
+from squeak.graphs.scales import leverage_by_scales
 
+EPS = float(np.finfo(np.float64).eps)
 METHODS = ("auto", "exact", "factor", "projections")
 SMALL = 1000
 """Nodes up to which the dense inverse is taken by "auto"."""
@@ -26,10 +30,16 @@ FIRST = 2
 """Projections to begin with; well connected graphs need no more for most of their edges."""
 
 SMALLEST_WEIGHT, LARGEST_SHIFT = 1e-290, 1e200
-"""In units of the largest weight; beyond these, no number changes."""
+"""In units of the largest weight: farther apart, weights are measured by the middle of their range."""
 
-LEAST_ADDED = 1e-15
-"""Of the largest degree: added to the diagonal where the dense inverse does not exist in float64."""
+ROUNDING = 1e-10
+"""How far the leverage of all edges may be from what it must sum to, a node, where inverses are trusted."""
+
+LOST, LOST_BY_FACTOR = 1e-8, 1e-5
+"""What rounding may cost: of a degree d, as much as float64 does not hold, times the resistance to the rest.
+
+A dense inverse is soon replaced; instead of a sparse factor of thousands of nodes that takes minutes.
+"""
 
 COLUMNS = 128
 """Columns of the inverse at a time, in the sparse method."""
@@ -127,11 +137,16 @@ def leverage_of(
 
 
 def scaled_graph(graph: Edges, ridge: float) -> tuple[Edges, float, float]:
-    """Return the graph in units of its largest weight, that, and the ridge: no square overflows or vanishes."""
-    size = float(graph.weights.max())
+    """Return the graph in units of its largest weight, that, and the ridge: no square overflows or vanishes.
+
+    Where the smallest would vanish beside the largest, the unit is the middle of the two.
+    """
+    size, least = float(graph.weights.max()), float(graph.weights.min())
+    if least < SMALLEST_WEIGHT * size:
+        size = math.sqrt(size) * math.sqrt(least)
     with np.errstate(over="ignore"):
         shift = min(float(np.float64(ridge) / size), LARGEST_SHIFT)
-    return graph.with_weights(np.maximum(graph.weights / size, SMALLEST_WEIGHT)), size, shift
+    return graph.with_weights(np.maximum(graph.weights / size, np.finfo(np.float64).tiny)), size, shift
 
 
 def _by_method(
@@ -149,13 +164,16 @@ def _by_method(
         method = "exact" if small else "factor" if thin else "projections"
         if n_projections is not None:
             method = "projections"
-    certain = bridges(graph) if ridge == 0 else np.zeros(len(graph), dtype=bool)
     if method in ("exact", "factor"):
         found = _exact(graph, ridge) if method == "exact" else _by_factor(graph, ridge)
-        return np.where(certain, 1.0, np.maximum(found, shorted_scores(graph, ridge)))
+        return np.where(certain_edges(graph, ridge), 1.0, np.maximum(found, shorted_scores(graph, ridge)))
     rng = generator_at(seed, PROBE)
     least = CHUNK if n_projections is not None else FIRST
-    return ProjectedResistances(graph, certain, ridge, eta, n_projections, tolerance, rng, least).leverage
+
+    def projected(part: Edges, shift: float) -> Array:
+        return ProjectedResistances(part, shift, eta, n_projections, tolerance, rng, least).leverage
+
+    return leverage_by_scales(graph, ridge, projected)
 
 
 def check_options(method: str, ridge: float, eta: float, n_projections: int | None, tolerance: float) -> None:
@@ -199,12 +217,34 @@ def _exact(graph: Edges, ridge: float) -> Array:
         nodes = by_component[starts[component] : starts[component + 1]]
         number[nodes] = np.arange(len(nodes))
         u, v, w = number[graph.u[here]], number[graph.v[here]], graph.weights[here]
-        P = dense_inverse(Edges(len(nodes), u, v, w), ridge)
-        diagonal = np.diag(P)
-        scores[here] = (diagonal[u] + diagonal[v] - 2.0 * P[u, v]) * w
+        scores[here] = dense_resistances(Edges(len(nodes), u, v, w), ridge)[u, v] * w
     return np.clip(scores, 0.0, 1.0)
 
 
+def dense_resistances(graph: Edges, ridge: float) -> Array:
+    """Return the resistance between any two nodes, or any two of a component where the ridge is 0.
+
+    By the inverse, r = P_uu + P_vv − 2P_uv, unless weights are so far apart that light ones are lost in a degree
+    that matters, or that the leverage of the edges does not sum to what it must: nodes less components, or with a
+    ridge the nodes, for a ridge is an edge from each node to one more. Then nodes are eliminated one by one.
+    """
+    n = graph.n_nodes
+    with contextlib.suppress(LinAlgError, ValueError):
+        P = dense_inverse(graph, ridge)
+        diagonal = np.diag(P)
+        found: Array = diagonal[:, None] + diagonal - 2.0 * P
+        scores = found[graph.u, graph.v] * graph.weights
+        expected = n if ridge > 0 else n - graph.components()[0]
+        lost = EPS * float(((graph.degrees() + ridge) * diagonal).max())
+        if lost <= LOST and _as_they_must(scores, float(scores.sum() + ridge * diagonal.sum()), expected, n):
+            return found
+    W = np.zeros((n + 1, n + 1))
+    W[graph.u, graph.v] = W[graph.v, graph.u] = graph.weights
+    W[:n, n] = W[n, :n] = ridge
+    return resistance_matrix(W)[:n, :n]
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def dense_inverse(graph: Edges, ridge: float) -> Array:
     """Return (L + ridge·I)⁻¹, or without a ridge (L + Σ c·11ᵀ)⁻¹ over components: r = P_uu + P_vv − 2P_uv."""
     n = graph.n_nodes
@@ -218,22 +258,7 @@ def dense_inverse(graph: Edges, ridge: float) -> Array:
         sizes = np.bincount(labels, minlength=count)
         weight = np.bincount(labels, np.diag(M), minlength=count)
         M += (labels[:, None] == labels) * (np.where(weight > 0, weight, 1.0) / sizes**2)[labels]
-    return _inverse(M)
-
-
-def _inverse(M: Array) -> Array:
-    """Return M⁻¹; where weights differ by more than float64 resolves, of M with as little added as it needs.
-
-    What holds the graph together by weights below that then scores lower than it should; bridges are known.
-    """
-    diagonal = np.diag(M).copy()
-    added = 0.0
-    while True:
-        try:
-            return np.asarray(cho_solve(cho_factor(M, lower=True), np.eye(len(M))))
-        except LinAlgError:
-            added = max(100.0 * added, LEAST_ADDED * float(diagonal.max()))
-            M[np.diag_indices(len(M))] = diagonal + added
+    return np.asarray(cho_solve(cho_factor(M, lower=True), np.eye(n)))
 
 
 def _by_factor(graph: Edges, ridge: float) -> Array:
@@ -250,7 +275,7 @@ def _by_factor(graph: Edges, ridge: float) -> Array:
     try:
         factor = splu(M, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:  # weights differ by more than float64 resolves
-        return _exact(graph, ridge) if n <= 5 * SMALL else _unresolved()
+        return _unresolved(graph, ridge)
     diagonal, cross = np.zeros(n), np.zeros(len(graph))
     place = number[graph.u]
     order = np.argsort(place, kind="stable")
@@ -265,10 +290,27 @@ def _by_factor(graph: Edges, ridge: float) -> Array:
         known = ends >= 0
         cross[here[known]] = P[ends[known], place[here[known]] - tile.start]
     scores = (diagonal[graph.u] + diagonal[graph.v] - 2.0 * cross) * graph.weights
+    total = float(scores.sum() + ridge * diagonal.sum())
+    lost = EPS * float(((graph.degrees() + ridge) * diagonal).max())
+    most = LOST if n <= SMALL else LOST_BY_FACTOR
+    if lost > most or not _as_they_must(scores, total, n if ridge > 0 else len(free), n):
+        return _unresolved(graph, ridge)
     return np.clip(scores, 0.0, 1.0)
 
 
-def _unresolved() -> Array:
+def _as_they_must(scores: Array, total: float, expected: int, n: int) -> bool:
+    """Tell whether leverage is from 0 to 1 and sums to what it must, but for rounding."""
+    return bool(
+        abs(total - expected) <= ROUNDING * n
+        and scores.min(initial=0.0) >= -ROUNDING
+        and scores.max(initial=1.0) <= 1.0 + ROUNDING
+    )
+
+
+def _unresolved(graph: Edges, ridge: float) -> Array:
+    """Return the scores of a graph whose sparse factor is of no use, if it is small enough for a dense way."""
+    if graph.n_nodes <= 5 * SMALL:
+        return _exact(graph, ridge)
     raise ValueError(
         "the weights differ by more than float64 resolves: leave out edges below 1e-12 of the largest weight"
     )

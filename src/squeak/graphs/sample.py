@@ -136,15 +136,8 @@ class EdgeSample:
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data."""
-        content = {
-            "n_nodes": self.n_nodes,
-            "copies": self.copies,
-            "oversampling": self.oversampling,
-            "ridge": self.ridge,
-            "n_seen": self.n_seen,
-            "sources": [list(source) for source in self.sources],
-        }
-        return {name: getattr(self, name) for name in ARRAYS}, content
+        arrays, content = state.parts(STATE, vars(self))
+        return arrays, {**content, "sources": [list(source) for source in self.sources]}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeSample:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from squeak.core.dictionary import preprocessing_from_parts, preprocessing_parts
 from squeak.core.seeds import coins
+from squeak.core.sources import Preprocessing
 from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
-from squeak.graphs.edges import Edges
+from squeak.graphs.edges import Edges, check_edges
 from squeak.graphs.oracle import Oracle, Scoring
 from squeak.graphs.resistance import check_graph_ridge
 from squeak.graphs.sample import EdgeSample, joined
@@ -68,7 +71,7 @@ def make_plan(params: Any) -> GraphPlan:
 
 
 class StreamState:
-    """A sample that takes in edges by their score within it; every call leaves it whole.
+    """A sample that takes in edges by their score within it; :meth:`after` leaves the one before as it was.
 
     Parameters
     ----------
@@ -82,9 +85,89 @@ class StreamState:
         self.plan, self.seed, self.drops = plan, seed, drops
         self.n_seen, self.n_nodes, self._nodes_seen, self._size, self._scored = 0, plan.n_nodes, plan.n_nodes, 0, 0
         self._parts: list[EdgeSample] = []
-        self._oracle: Oracle | None = None
+        self._made: Oracle | None = None
+        self._scored_graph: Edges | None = None
+        """What the oracle is made of where it comes from a file: when it is needed, not before."""
         self._scored_at = -1
         self._result: tuple[tuple[int, int], EdgeSample] | None = None
+        self.head: Any = None
+        """The first row of the source, to know it by."""
+        self.preprocessing: Preprocessing | None = None
+
+    def after(self, block: Edges) -> StreamState:
+        """Return the state after one more block."""
+        state = copy.copy(self)
+        state._parts = list(self._parts)
+        state.read(block)
+        return state
+
+    @property
+    def _oracle(self) -> Oracle | None:
+        if self._made is None and self._scored_graph is not None:
+            self._made = Oracle(self._scored_graph, self.plan.scoring, self.seed, self._scored_at)
+        return self._made
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data; of the oracle, the graph that it is made of."""
+        arrays, sample = self._whole(self.n_nodes).to_parts()
+        encoding, described = preprocessing_parts(self.preprocessing)
+        arrays |= encoding
+        if self.head is not None:
+            arrays["head"] = self.head
+        content = {
+            "sample": sample,
+            "seed": self.seed,
+            "nodes_seen": self._nodes_seen,
+            "scored": self._scored,
+            "scored_at": self._scored_at,
+            "scored_nodes": None,
+            "preprocessing": described,
+        }
+        graph = self._scored_graph
+        if graph is not None:
+            arrays |= {"scored_u": graph.u, "scored_v": graph.v, "scored_weights": graph.weights}
+            content["scored_nodes"] = graph.n_nodes
+        return arrays, content
+
+    @classmethod
+    def from_parts(
+        cls, plan: GraphPlan, arrays: dict[str, Any], content: dict[str, Any], *, drops: bool
+    ) -> StreamState:
+        """Return the state that a file holds; whatever does not fit together raises."""
+        state = cls(plan, int(content["seed"]), drops=drops)
+        sample = EdgeSample.from_parts(arrays, content["sample"])
+        nodes, scored, at = (int(content[name]) for name in ("nodes_seen", "scored", "scored_at"))
+        fits = (
+            (sample.copies, sample.oversampling, sample.ridge)
+            == (plan.copies, plan.oversampling, plan.scoring.ridge)
+            and sample.sources == ((plan.source, sample.n_seen),)
+            and 0 <= state.seed < 2**128
+            and int(sample.v.max(initial=-1)) < nodes <= sample.n_nodes
+            and plan.n_nodes <= nodes
+            and 0 <= scored <= sample.n_seen
+            and -1 <= at <= sample.n_seen
+            and sample.n_seen >= 1
+            and (content["scored_nodes"] is None) == (at < 0)
+        )
+        if not fits:
+            raise ValueError("its numbers are not those of a stream of edges")
+        state.n_seen, state.n_nodes, state._nodes_seen, state._size = (
+            sample.n_seen,
+            sample.n_nodes,
+            nodes,
+            len(sample),
+        )
+        state._parts, state._scored, state._scored_at = [sample], scored, at
+        if at >= 0:
+            graph = check_edges(
+                arrays["scored_u"], arrays["scored_v"], arrays["scored_weights"], int(content["scored_nodes"])
+            )
+            if graph.n_nodes > nodes or len(graph) != len(arrays["scored_u"]) or not len(graph):
+                raise ValueError("its numbers are not those of a stream of edges")
+            state._scored_graph = graph
+        state.head = np.array(arrays["head"]) if "head" in arrays else None
+        state.preprocessing = preprocessing_from_parts(arrays, content)
+        return state
 
     def read(self, block: Edges) -> None:
         """Take in a block, in pieces that end where a scoring is due: how the stream is cut does not matter."""
@@ -98,11 +181,12 @@ class StreamState:
         plan = self.plan
         uniforms = coins(self.seed, self.n_seen, len(piece))
         p = np.ones(len(piece))
-        if self._oracle is not None:
-            scores = self._oracle.new_scores(piece.u, piece.v, piece.weights)
+        oracle = self._oracle
+        if oracle is not None:
+            scores = oracle.new_scores(piece.u, piece.v, piece.weights)
             p = keep_probability(scores, plan.oversampling, plan.copies)
             if plan.connected:
-                p[self._oracle.joins(piece.u, piece.v)] = 1.0
+                p[oracle.joins(piece.u, piece.v)] = 1.0
         kept = np.flatnonzero(uniforms < any_survives(p, plan.copies))
         nodes = np.maximum(np.maximum.accumulate(piece.v[kept] + 1), self._nodes_seen)
         limit = np.maximum(GROWTH * self._scored, np.maximum(FIRST, self._first_size(nodes)))
@@ -153,9 +237,10 @@ class StreamState:
     def _score(self) -> None:
         """Compute the resistances within the sample and, where edges may be dropped, thin it to them."""
         sample = self._whole(self._nodes_seen)
-        self._oracle = Oracle(sample.atoms, self.plan.scoring, self.seed, self.n_seen)
+        oracle = Oracle(sample.atoms, self.plan.scoring, self.seed, self.n_seen)
+        self._made, self._scored_graph = oracle, oracle.graph
         if self.drops:
-            sample = self._shrunk(sample, self._oracle)
+            sample = self._shrunk(sample, oracle)
             self._parts = [sample]
         self._size = self._scored = len(sample)
         self._scored_at = self.n_seen

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from squeak.core import storage
+from squeak.core.rows import copy_rows
 from squeak.core.seeds import RandomState, draw_seed
+from squeak.core.sources import Cursor, Preprocessing, RowSource
 from squeak.graphs.blocks import edge_blocks
+from squeak.graphs.edges import Edges
 from squeak.graphs.forms import is_path
 from squeak.graphs.sample import EdgeSample
+from squeak.graphs.sources import edge_source, reopened_edges
 from squeak.graphs.state import DEFAULT_OVERSAMPLING, StreamState, make_plan
+from squeak.samplers.checkpoint import fit_with_checkpoint, params_to_data, resume
 
 
+@storage.register
 class EdgeStream(BaseEstimator):
     """What the stream sparsifiers share: edges come in by their score; the sample is scored anew as it grows."""
 
-    _drops = True
+    kind: ClassVar[str] = "edge-stream"
+    _drops: ClassVar[bool] = True
+    _stream: StreamState
 
     def __init__(
         self,
@@ -43,36 +55,139 @@ class EdgeStream(BaseEstimator):
         self.source = source
         self.random_state = random_state
 
-    def fit(self, graph: Any, y: Any = None) -> Any:
+    def fit(
+        self,
+        graph: Any,
+        y: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 30.0,
+    ) -> Any:
         """Forget what was seen, and read all edges of a graph, a file, or an iterator of blocks, once.
+
+        After an error the sparsifier is as it was; an interrupt keeps the blocks that were read.
 
         Parameters
         ----------
         graph : see :func:`squeak.graphs.edge_blocks`
         y : ignored
+        checkpoint : path, optional
+            Keep the whole state of the run in this file, replaced as the run goes on. If the process dies, the same
+            call goes on from there, as does :meth:`resume`, and ends in the same bits as a run that never
+            stopped. A file that holds an unfinished run of other parameters or other edges is refused.
+        every : float
+            Seconds between two writes of the checkpoint; 0 writes after every block.
         """
-        fresh = self._begin()
-        for block in edge_blocks(graph, self.n_nodes):
-            fresh.read(block)
-        if fresh.n_seen == 0:
-            raise ValueError("there are no edges")
-        self._stream = fresh
-        return self
+        if checkpoint is not None:
+            return fit_with_checkpoint(self, graph, checkpoint, every)
+        return self._read(graph, None)
+
+    @classmethod
+    def resume(cls, path: str | os.PathLike[str], source: Any = None, *, every: float = 30.0) -> Any:
+        """Go on with a run that was stopped, from its last checkpoint to the end of its edges.
+
+        The result has the same bits as that of a run that never stopped. A run that had ended is returned as it is.
+
+        Parameters
+        ----------
+        path : path
+            The checkpoint; it is kept up to date.
+        source : see :func:`squeak.graphs.edge_blocks`, optional
+            The edges of the run from their beginning; not needed when they came from files, which are opened again.
+        every : float
+            Seconds between two writes of the checkpoint.
+        """
+        return resume(cls, path, source, every=every)
 
     def partial_fit(self, edges: Any, y: Any = None) -> Any:
         """Read a block of edges: (m, 2), (m, 3) or (u, v, weights); every edge of the stream once, in any order.
 
-        A pair that comes again is another, parallel edge: its weight is added.
+        A pair that comes again is another, parallel edge: its weight is added. A path or an iterator of blocks is
+        read to its end. After an error the sparsifier is as it was; an interrupt keeps the blocks that were read.
         """
-        stream = self._stream if hasattr(self, "_stream") else self._begin()
         blocks = edges if hasattr(edges, "__next__") or is_path(edges) else iter([edges])
-        for block in edge_blocks(blocks, self.n_nodes, first=stream.n_seen):
-            stream.read(block)
-        self._stream = stream
+        return self._read(blocks, self._stream if hasattr(self, "_stream") else self._begin())
+
+    def _read(
+        self,
+        X: Any,
+        state: StreamState | None,
+        *,
+        start: Cursor | None = None,
+        keeper: Any = None,
+        past: Any = None,
+    ) -> Any:
+        """Take in the edges of ``X`` block by block: for a checkpoint from a place on, with a keeper of states."""
+        before, fresh = getattr(self, "_stream", None), state is None
+        state = self._begin() if state is None else state
+        try:
+            with closing(self._blocks(X, state, start, kept=keeper is not None)) as blocks:
+                for block, cursor in blocks:
+                    state = self._stream = state.after(block)
+                    if cursor is not None and state.n_seen:
+                        keeper.keep(state, [], cursor)
+            if state.n_seen == 0 and fresh:
+                raise ValueError("there are no edges")
+        except storage.CheckpointError:
+            raise  # the edges are in; only the file is not
+        except Exception:
+            self._restore(before)
+            raise
+        self._stream = state
         return self
+
+    def _blocks(
+        self, X: Any, state: StreamState, start: Cursor | None, *, kept: bool
+    ) -> Generator[tuple[Edges, Cursor | None]]:
+        """Yield blocks of clean edges, with their places in the source where states are kept."""
+        if not kept:
+            for block in edge_blocks(X, self.n_nodes, first=state.n_seen):
+                yield block, None
+            return
+        state.preprocessing = X.preprocessing
+        with closing(X.blocks(start)) as found:
+            for rows in found:
+                if state.head is None:
+                    state.head = copy_rows(rows.X[:1])
+                first = rows.cursor.kept - rows.X.shape[0]
+                block = next(edge_blocks(iter([rows.X]), self.n_nodes, first=first))
+                yield block.on_nodes(max(block.n_nodes, getattr(X.reader, "n_nodes", 0))), rows.cursor
 
     def _begin(self) -> StreamState:
         return StreamState(make_plan(self), draw_seed(self.random_state), drops=self._drops)
+
+    def _restore(self, state: StreamState | None, history: Any = None) -> None:
+        if state is None:
+            self.__dict__.pop("_stream", None)
+        else:
+            self._stream = state
+
+    def _as_source(self, X: Any) -> RowSource:
+        return edge_source(X, self.n_nodes)
+
+    @staticmethod
+    def _reopened(recipe: dict[str, Any], preprocessing: Preprocessing | None) -> RowSource:
+        return reopened_edges(recipe, preprocessing)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
+        return self._parts_at(self._now(), [])
+
+    def _parts_at(self, state: StreamState, history: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, content = state.to_parts()
+        return arrays, {"sampler": type(self).__name__, "params": params_to_data(self), **content}
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeStream:
+        """Return the sparsifier that :meth:`to_parts` took apart, ready for more edges."""
+        kinds: dict[str, type[EdgeStream]] = {one.__name__: one for one in (StreamSparsifier, OnlineSparsifier)}
+        found = kinds[content["sampler"]](**content["params"])
+        found._stream = StreamState.from_parts(make_plan(found), arrays, content, drops=found._drops)
+        return found
+
+    @staticmethod
+    def _state_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any) -> tuple[StreamState, list[Any]]:
+        return EdgeStream.from_parts(arrays, content)._stream, []
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_stream")

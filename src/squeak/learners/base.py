@@ -5,26 +5,29 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import assert_all_finite
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from squeak.core import storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import resolve
 from squeak.core.kernels.base import block, diagonal
-from squeak.core.rows import check_rows, label_of, n_rows, take, width_of
+from squeak.core.rows import check_rows, label_of, n_rows, refuse_hidden, take, width_of
 from squeak.core.seeds import draw_seed
 from squeak.core.sources import RowSource
 from squeak.core.types import Rows
-from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers
+from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers, check_finite
 from squeak.samplers import BlessR, Disqueak, Squeak, Uniform
-from squeak.samplers.base import Sampler, check_max_atoms, own_kernel
+from squeak.samplers.base import Sampler, check_max_atoms, filled_in, own_kernel
 from squeak.samplers.tree_run import active_client
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 LOOKED_AT, LEAST_LOOKED_AT, LONELY = 300, 10, 1e-4
 """Of so many atoms the nearest other is looked at; a median k below the last means that all stand alone."""
@@ -80,7 +83,10 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if given is None or isinstance(given, Dictionary):
             return given
         atoms = check_rows(given, self._own_kernel())
-        return landmarks(atoms, resolve(self._own_kernel(), atoms if first_rows is None else first_rows))
+        kernel = resolve(self._own_kernel(), atoms if first_rows is None else first_rows)
+        if not diagonal(kernel, atoms).any():
+            raise ValueError(f"{kernel!r} is zero for all rows of the dictionary: give others, or another kernel")
+        return landmarks(atoms, kernel)
 
     def _choose_dictionary(self, data: Training, kernel: Any, ridge: float | None) -> Dictionary:
         """Return the dictionary of a fit: the one given, or what a sampler learns from the rows."""
@@ -90,21 +96,33 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             if isinstance(data, SourceTraining) and not isinstance(self.dictionary, Dictionary):
                 given = replace(given, preprocessing=data.source.preprocessing)
             return given
-        if self.sampler is not None:
-            sampler = clone(self.sampler)
-            params = sampler.get_params(deep=False)
-            mine = {"kernel": kernel, "ridge": ridge, "random_state": self.random_state}
-            if params.get("max_atoms") is not None:
-                mine["ridge"] = None
-            blank = {name: value for name, value in mine.items() if name in params and params[name] is None}
-            sampler.set_params(**blank)
-        else:
-            sampler = self._default_sampler(data, kernel)
+        sampler = self._default_sampler(data, kernel) if self.sampler is None else self._filled_in(kernel, ridge)
         rows = data.X if isinstance(data, ArrayTraining) else data.source
-        found: Dictionary = sampler.fit(rows).dictionary_
+        kept = getattr(data, "run", None)
+        found: Dictionary = sampler.fit(rows).dictionary_ if kept is None else kept.dictionary(sampler, rows)
         if found.n_seen > len(found):
             _warn_if_lonely(found)
         return found
+
+    def _stream_sampler(self, ridge: float | None) -> Any:
+        """Return the sampler of a stream of unknown length: the one given, or SQUEAK."""
+        if self.sampler is None:
+            return Squeak(kernel=self.kernel, max_atoms=self._n_atoms(None), random_state=self.random_state)
+        if not hasattr(self.sampler, "partial_fit"):
+            raise ValueError(f"{type(self.sampler).__name__} needs all rows at once: use Squeak() or Kors()")
+        return self._filled_in(self.kernel, ridge)
+
+    def _filled_in(self, kernel: Any, ridge: float | None) -> Any:
+        """Return the sampler given, with the learner's kernel, ridge and seed where it leaves them open."""
+        if getattr(self.sampler, "max_atoms", None) is not None:
+            ridge = None  # it finds the one that goes with its size
+        return filled_in(self.sampler, kernel=kernel, ridge=ridge, random_state=self.random_state)
+
+    def _n_atoms(self, n: int | None) -> int:
+        """Return how many atoms n rows get: ``max_atoms``, else 10·√n, 2,000 at most; 2,000 if nobody knows n."""
+        if self.max_atoms is not None:
+            return self.max_atoms
+        return MOST_ATOMS if n is None else min(MOST_ATOMS, math.ceil(ATOMS_FOR_ROOT * math.sqrt(n)))
 
     def _check_width(self, given: Dictionary) -> None:
         atoms, columns = width_of(given.atoms), getattr(self, "n_features_in_", None)
@@ -113,7 +131,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
 
     def _default_sampler(self, data: Training, kernel: Any) -> Sampler:
         """Return the sampler for ``max_atoms``: BLESS-R for rows in memory, (DIS)SQUEAK for streams."""
-        atoms = self.max_atoms if self.max_atoms is not None else default_atoms(data.n)
+        atoms = self._n_atoms(data.n)
         seed = draw_seed(self.random_state) if self.random_state is not None else self.random_state
         if isinstance(data, SourceTraining):
             if data.client is not None and data.source.n_parts > 1:
@@ -132,8 +150,12 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         encoding = getattr(self.dictionary, "preprocessing", None)
         if encoding is not None:
             X = encoding.encode(X)
+        for values, name in ((X, "rows"), (y, "y"), (weight, "sample_weight")):
+            refuse_hidden(values, name)
         if checks.get("y_numeric") and y is not None and np.asarray(y).dtype.kind in "OUS":
             y = as_numbers(y)
+        if targets:
+            check_finite(y, "y")
         if self._vectors():
             try:
                 found = validate_data(
@@ -142,6 +164,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
                     y if targets else "no_validation",
                     accept_sparse="csr",
                     dtype=[np.float64, np.float32],
+                    ensure_all_finite=False,  # check_rows below names the row
                     **checks,
                 )
             except ValueError as error:
@@ -154,11 +177,10 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
             y = np.asarray(y)
             if y.shape[:1] != (n_rows(rows),):
                 raise ValueError(f"there are {n_rows(rows):,} rows, and y has the shape {y.shape}")
-            if y.dtype.kind == "f":
-                assert_all_finite(y, input_name="y")
         if targets and checks.get("y_numeric"):
             y = np.asarray(y, dtype=np.float64)
         if weight is not None:
+            check_finite(weight, "sample_weight")
             weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
             if not weight.sum() > 0:
                 raise ValueError("sample_weight is zero for every row")
@@ -168,9 +190,9 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         return ArrayTraining(rows, y if targets else None, weight)
 
     def _source(
-        self, X: RowSource, y: Any, weight: Any, target: bool = True, numeric: bool = False
+        self, X: RowSource, y: Any, weight: Any, target: bool = True, numeric: bool = False, run: Any = None
     ) -> SourceTraining:
-        """Check that a source can be learned from; ``numeric``: that its targets are numbers."""
+        """Check that a source can be learned from; ``numeric``: targets are numbers; ``run``: of a checkpoint."""
         if y is not None:
             raise ValueError("a row source carries its targets: squeak.rows(..., target=...), and no y")
         if weight is not None:
@@ -186,7 +208,14 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if client is not None and not X.repeatable:
             client = None
         self._n_features_from(X)
-        return SourceTraining(X, as_numbers if numeric else None, client)
+        encode = as_numbers if numeric else None
+        if run is None:
+            return SourceTraining(X, encode, client)
+        from squeak.learners.checkpoint import KeptTraining
+
+        if client is not None:
+            raise ValueError("a fit on a cluster can have no checkpoint; Disqueak().fit(rows, checkpoint=...) can")
+        return KeptTraining(X, encode, None, run)
 
     def _n_features_from(self, source: RowSource) -> None:
         self.n_features_in_ = len(source.feature_names)
@@ -197,9 +226,12 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if isinstance(X, RowSource) or self.dictionary_.preprocessing is not None:
             return self.dictionary_.check_rows(X)
+        refuse_hidden(X)
         if not self._vectors():
             return check_rows(X, self.dictionary_.kernel)
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False, ensure_all_finite=False
+        )
         return check_rows(checked, self.dictionary_.kernel, width=width_of(self.dictionary_.atoms))
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -221,9 +253,23 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         storage.save(self, path)
 
 
-def default_atoms(n: int | None) -> int:
-    """Return how many atoms are taken where nobody says: 10·√n, 2,000 at most."""
-    return MOST_ATOMS if n is None else min(MOST_ATOMS, math.ceil(ATOMS_FOR_ROOT * math.sqrt(n)))
+def all_or_nothing(method: Method) -> Method:
+    """Make a method of a learner leave the learner as it was if it fails or is interrupted.
+
+    The method may set and drop attributes as it likes; what they hold it must replace and never change in place.
+    """
+
+    @wraps(method)
+    def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return cast(Method, tried)
 
 
 def landmarks(atoms: Rows, kernel: Any, ridge: float = 1.0) -> Dictionary:

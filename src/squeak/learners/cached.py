@@ -20,7 +20,7 @@ DEFAULT_BUDGET = 512 * 2**20
 
 
 class _Given(Kernel):
-    """The kernel of rows that are kernel values already: k(row, atoms) is the row."""
+    """The kernel of rows that are kernel values already: k(row, atoms) is the row, and not to be written to."""
 
     def _block(self, X: Rows, Y: Rows) -> Array:
         return np.asarray(X)
@@ -55,4 +55,5 @@ def kept_in_memory(data: Any, features: Features, budget: float | None) -> tuple
         values[tile] = block(features.kernel, take(data.X, tile), features.atoms)
 
     engine.map_ordered(fill, engine.tiles(len(values), tile_rows(len(features.mixing))))
+    values.flags.writeable = False  # every pass looks into the one array: a change in place would be an error
     return ArrayTraining(values, data.y, data.weight), GivenFeatures(features.mixing)

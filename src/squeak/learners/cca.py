@@ -14,12 +14,12 @@ from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import gram
 from squeak.core.nystrom import TriangularFeatures
-from squeak.core.rows import check_rows, n_rows, take, width_of
+from squeak.core.rows import check_rows, n_rows, refuse_hidden, take, width_of
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.data import ArrayTraining, Training
 from squeak.learners.one_pass import OnePass
 from squeak.learners.solving import check_alpha
@@ -160,6 +160,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelCCA:
         """Find the pairs of functions.
 
@@ -253,16 +254,17 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
         inner, described = self.dictionary_y_.to_parts()
-        arrays = {
-            "dual_coef": self.dual_coef_,
-            "dual_coef_y": self.dual_coef_y_,
-            "shift": self._shift,
-            "shift_y": self._shift_y,
-            "values": self.values_,
-            "correlations": self.correlations_,
-            **{SECOND + name: array for name, array in inner.items()},
-        }
-        return learner_to_parts(self, arrays, {"second": described})
+        arrays, content = learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            dual_coef_y=self.dual_coef_y_,
+            shift=self._shift,
+            shift_y=self._shift_y,
+            values=self.values_,
+            correlations=self.correlations_,
+        )
+        second = {SECOND + name: array for name, array in inner.items()}
+        return {**arrays, **second}, {**content, "second": described}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelCCA:
@@ -283,6 +285,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
 
 def as_rows(y: Any, kernel: Any, width: int | None = None) -> Rows:
     """Return the second view as rows for its kernel: one column where it has one number a row."""
+    refuse_hidden(y, "y")
     if isinstance(y, list) or (isinstance(y, np.ndarray) and y.ndim == 1) or type(y).__name__ == "Series":
         y = np.asarray(y)
         y = y.reshape(-1, 1) if y.ndim == 1 else y

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,15 +20,17 @@ from squeak.core import state, storage
 from squeak.core.dictionary import Dictionary
 from squeak.core.rows import take
 from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
+from squeak.core.sources import Block, Cursor, RowSource
 from squeak.core.state import labels
 from squeak.core.types import Array
+from squeak.learners.base import all_or_nothing
 from squeak.learners.cached import kept_in_memory
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred
 from squeak.learners.falkon import VoronoiTerm
 from squeak.learners.logistic import newton, probabilities
 from squeak.learners.solving import RidgeLearner
 from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.tuning import wants_search
 from squeak.samplers.base import Sampler
 
 
@@ -153,7 +156,16 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelClassifier:
+    @all_or_nothing
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 30.0,
+    ) -> KernelClassifier:
         """Learn from all rows.
 
         Parameters
@@ -162,7 +174,24 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         y : array of shape (n,)
             Classes: numbers, text, booleans.
         sample_weight : array of shape (n,), optional
+        checkpoint : path, optional
+            Keep the state of a fit on a row source in this file, replaced as the fit goes on: the dictionary's
+            stream, then the sums of every pass. If the process dies, the same call goes on from there and ends in
+            the same bits. A file that holds an unfinished fit of other parameters or other data is refused. It
+            needs a number as ``random_state``, and is not for a cluster.
+        every : float
+            Seconds between two writes of the checkpoint; 0 writes after every block.
         """
+        if checkpoint is None:
+            return self._fit(X, y, sample_weight)
+        from squeak.learners.checkpoint import fit_kept
+
+        self._check_ridge_parameters()
+        fit_kept(self, X, y, sample_weight, checkpoint, every)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelClassifier:
+        """Learn from all rows; ``run`` keeps what is learned in a checkpoint."""
         self._check_ridge_parameters()
         if self.loss not in ("squared", "logistic"):
             raise ValueError(f"loss must be 'squared' or 'logistic'; it is {self.loss!r}")
@@ -170,14 +199,18 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
             raise ValueError("alpha='auto' is for the squared loss; give a number, or search with GridSearchCV")
         self.__dict__.pop("dictionary_", None)
         low = -1.0 if self.loss == "squared" else 0.0
+        d: Dictionary | None = None
         if isinstance(X, RowSource):
             if self.class_weight is not None:
                 raise ValueError("class_weight goes with arrays; a row source has no place for weights")
-            read = self._source(X, y, sample_weight)
+            read = self._source(X, y, sample_weight, run=run)
             if not read.repeatable:
                 raise ValueError("classes must be known before learning: an iterator can be read only once")
-            classes = _classes_of(X)
-            data: Training = SourceTraining(X, Coding(classes, low), read.client)
+            watched = Watched(X)
+            if read.client is None and self.dictionary is None and not wants_search(self._own_kernel()):
+                d = self._dictionary_of(replace(read, source=watched))
+            classes = watched.classes()
+            data: Training = replace(read, encode=Coding(classes, low))
         else:
             array = self._array(X, y, sample_weight, y_numeric=False)
             check_classification_targets(array.y)
@@ -192,15 +225,15 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
             _check_classes(classes)
             data = ArrayTraining(array.X, Coding(classes, low)(array.y), weight)
         self.classes_ = classes
-        shifted, mean = centred(data)
-        if self.loss == "squared":
-            data, self.intercept_ = shifted, mean
-        else:
+        if self.loss == "logistic":
+            _, mean = centred(data)
             rare = np.finfo(np.float64).tiny
             self.intercept_ = np.log(np.maximum(mean, rare))
             if len(classes) == 2:
                 self.intercept_ = self.intercept_ - np.log(np.maximum(1.0 - mean, rare))
-        d = self._dictionary_of(data)
+        elif isinstance(data, ArrayTraining):
+            data, self.intercept_ = centred(data)
+        d = self._dictionary_of(data) if d is None else d
         coef = self._solve(data, d) if self.loss == "squared" else self._newton(data, d)
         self.dual_coef_ = coef[:, 0] if len(classes) == 2 else coef
         self.dictionary_ = d
@@ -248,10 +281,15 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
+        arrays, content = learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            intercept=self.intercept_,
+            alpha=self.alpha_,
+            solver=self.solver_,
+        )
         classes = [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
-        content = {"classes": classes, "classes_dtype": str(self.classes_.dtype), "alpha": self.alpha_}
-        return learner_to_parts(self, arrays, {**content, "solver": self.solver_})
+        return arrays, {"classes": classes, "classes_dtype": str(self.classes_.dtype), **content}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelClassifier:
@@ -266,16 +304,31 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
         return model
 
 
-def _classes_of(source: RowSource) -> Any:
-    """Return the classes of a source, in one pass over its targets."""
-    found: Any = None
-    for part in source.blocks():
-        check_classification_targets(part.y)
-        fresh = np.unique(part.y)
-        found = fresh if found is None else np.unique(np.concatenate([found, fresh]))
-        _check_not_numbers(found)
-    _check_classes(found)
-    return found
+class Watched(RowSource):
+    """A source that takes note of the classes as its rows are read, by whoever reads them: they need no pass."""
+
+    def __init__(self, source: RowSource) -> None:
+        self.__dict__.update(source.__dict__)
+        self._found: Any = None
+        self._whole = False
+
+    def blocks(self, start: Cursor | None = None) -> Iterator[Block]:
+        """Yield the rows in blocks, as the source does."""
+        for part in super().blocks(start):
+            check_classification_targets(part.y)
+            fresh = np.unique(part.y)
+            self._found = fresh if self._found is None else np.unique(np.concatenate([self._found, fresh]))
+            _check_not_numbers(self._found)
+            yield part
+        self._whole = self._whole or start is None
+
+    def classes(self) -> Any:
+        """Return the classes; if nobody has read all rows in order, after a pass."""
+        if not self._whole:
+            for _ in self.blocks():
+                pass
+        _check_classes(self._found)
+        return self._found
 
 
 def _check_not_numbers(classes: Any) -> None:

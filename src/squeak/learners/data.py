@@ -6,8 +6,9 @@ fixed order, so that they do not depend on threads, and are the same to rounding
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -93,9 +94,10 @@ class SourceTraining:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows with their targets, once through."""
         for block in self.source.blocks():
-            yield block.X, (self._encoded(block.y), None)
+            yield block.X, (self.encoded(block.y), None)
 
-    def _encoded(self, y: Any) -> Any:
+    def encoded(self, y: Any) -> Any:
+        """Return targets as the learner's numbers."""
         return y if y is None or self.encode is None else self.encode(y)
 
     def sum(self, term: Term) -> Arrays:
@@ -125,10 +127,12 @@ class PersistedTraining:
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows, each part's where it is held, added in their order."""
-        shared = self.client.scatter(term, broadcast=True, hash=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            shared = self.client.submit(_same, term, pure=False)  # what is scattered would be lost with its worker
         futures = [self.client.submit(_sum_held, part, shared, pure=False) for part in self.parts]
         total: Arrays | None = None
-        for arrays in self.client.gather(futures):
+        for arrays in engine.gathered(self.client, futures):
             total = arrays if total is None else tuple(a + b for a, b in zip(total, arrays, strict=True))
         assert total is not None
         return total
@@ -146,6 +150,10 @@ class _SourceBlocks:
         for block in self.source.part_pairs(self.part, self.part + 1):
             y = block.y if block.y is None or self.encode is None else self.encode(block.y)
             yield block.X, (y, None)
+
+
+def _same(term: Term) -> Term:
+    return term
 
 
 def _held(part: _SourceBlocks) -> list[Block]:
@@ -178,6 +186,16 @@ def as_numbers(y: Any) -> Array:
         ) from None
 
 
+def check_finite(values: Any, what: str) -> None:
+    """Refuse numbers beside the rows that are missing or infinite, and name the first row."""
+    values = np.asarray(values)
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    row, *column = np.argwhere(~np.isfinite(values))[0]
+    where = f"row {row}, column {column[0]} of {what}" if column else f"row {row} of {what}"
+    raise ValueError(f"{where} is {values[(row, *column)]}: drop or impute missing and infinite values first")
+
+
 @dataclass(frozen=True)
 class Shifted:
     """Targets less a number for each output."""
@@ -189,6 +207,32 @@ class Shifted:
         """Return the targets, shifted."""
         values = np.asarray(y if self.encode is None else self.encode(y), dtype=np.float64)
         return values - (self.by if values.ndim > 1 else self.by[0])
+
+
+class NearMean:
+    """Targets less the mean of the first block that is seen: sums of them do not cancel, and it takes no pass."""
+
+    def __init__(self, encode: Encode | None) -> None:
+        self.encode = encode
+        self.by: Array | None = None
+
+    def __call__(self, y: Any) -> Array:
+        """Return the targets, shifted."""
+        if self.by is None:
+            values = np.asarray(y if self.encode is None else self.encode(y), dtype=np.float64)
+            self.by = np.atleast_1d(values.mean(axis=0))
+        return Shifted(self.encode, self.by)(y)
+
+
+def near_mean(data: SourceTraining) -> tuple[SourceTraining, NearMean]:
+    """Return a source's rows with targets less a number near their mean, and where to find it after a pass.
+
+    The workers of a cluster must know it before: there the first block is read for it.
+    """
+    shift = NearMean(data.encode)
+    if data.client is not None:
+        shift(next(iter(data.source.blocks())).y)
+    return replace(data, encode=shift), shift
 
 
 def _mean_term(X: Rows, pair: tuple[Any, Any]) -> Arrays:
@@ -206,4 +250,4 @@ def centred(data: Training) -> tuple[Training, Array]:
     shift = Shifted(None if isinstance(data, ArrayTraining) else data.encode, mean)
     if isinstance(data, ArrayTraining):
         return ArrayTraining(data.X, shift(data.y), data.weight), mean
-    return SourceTraining(data.source, shift, data.client), mean
+    return replace(data, encode=shift), mean

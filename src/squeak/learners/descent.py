@@ -14,7 +14,7 @@ from squeak.core.kernels import block, gram, resolve
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState, coins, draw_seed
 from squeak.core.types import Array
-from squeak.learners.base import DictionaryLearner, landmarks
+from squeak.learners.base import DictionaryLearner, all_or_nothing, landmarks
 from squeak.learners.random_features import check_whole
 from squeak.learners.stored import learner_from_parts, learner_to_parts
 from squeak.learners.tiles import atom_values
@@ -97,6 +97,7 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelGradientDescent:
         """Learn from rows in memory.
 
@@ -125,7 +126,10 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
         rows, targets = take(data.X, train), data.y.reshape(n, -1).astype(np.float64)
         weight = np.ones(len(train)) if data.weight is None else data.weight[train]
         K, beside = gram(kernel, rows), block(kernel, take(data.X, test), rows) if len(test) else None
-        length = float(self.step) / (float(K.diagonal().max()) * float(weight.sum()))
+        largest = float(K.diagonal().max())
+        if largest <= 0:
+            raise ValueError(f"{kernel!r} is zero for all rows: there is nothing to learn from")
+        length = float(self.step) / (largest * float(weight.sum()))
         coef, best, errors = np.zeros((len(train), targets.shape[1])), None, []
         steps = math.ceil(math.sqrt(n)) if self.max_iter is None else int(self.max_iter)
         for _ in range(steps):
@@ -150,7 +154,7 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        return learner_to_parts(self, {"dual_coef": self.dual_coef_}, {"n_iter": self.n_iter_})
+        return learner_to_parts(self, dual_coef=self.dual_coef_, n_iter=self.n_iter_)
 
     @classmethod
     def from_parts(

@@ -29,6 +29,9 @@ from squeak.learners.normal import lanes_for, tile_rows
 REPLACE = 20
 """Every so many iterations the residual is computed anew, so that rounding does not add up."""
 
+DRIFT = 10.0
+"""A residual that has grown by so much over the least before is no longer on its way down."""
+
 CONDITION_WARNING = 50.0
 SKETCH_SIGNS = 8
 """Non-zero entries of a row's column in KRILL's sketch."""
@@ -92,7 +95,7 @@ class SketchTerm:
             for tile in tiles[number::lanes]:
                 values = block(self.features.kernel, take(X, tile), self.features.atoms)
                 if weight is not None:
-                    values *= np.sqrt(weight[tile])[:, None]
+                    values = values * np.sqrt(weight[tile])[:, None]
                 seed = int(np.abs(values[0]).sum() * 2**40) % 2**63
                 rng = np.random.default_rng([self.seed, seed])
                 rows = rng.integers(self.buckets, size=(len(values), SKETCH_SIGNS))
@@ -237,17 +240,18 @@ def conjugate_gradient(
         v = P.back(gamma)
         return P.half(product(v) + P.alpha * v)
 
-    b = P.half(right)
-    with np.errstate(over="ignore"):
-        size = np.linalg.norm(b, axis=0)
-        if not np.isfinite(size @ size):
-            raise ValueError("the targets are not finite, or so large that their squares are not: scale them")
-    gamma = np.zeros_like(b) if start is None else P.factor.T @ start
+    if not np.isfinite(right).all():
+        raise ValueError("the targets are not finite, or so large that their sums are not: scale them")
+    unit = _unit(right)
+    b = P.half(right / unit)
+    size = np.linalg.norm(b, axis=0)
+    gamma = np.zeros_like(b) if start is None else P.factor.T @ (start / unit)
     r = b.copy() if start is None else b - apply(gamma)
     p, rs = r.copy(), np.einsum("ij,ij->j", r, r)
     active = rs > (tol * size) ** 2
     scalars: list[tuple[Array, Array]] = []
     residuals: list[float] = []
+    best, least = gamma.copy(), rs.copy()
     done = 0
     while done < max_iter and active.any():
         done += 1
@@ -262,12 +266,22 @@ def conjugate_gradient(
         scalars.append((a, turn))
         p = r + p * turn
         rs = fresh
+        better = rs < least
+        best[:, better], least = gamma[:, better], np.minimum(rs, least)
         residuals.append(float(np.max(np.sqrt(rs) / np.where(size > 0, size, 1.0))))
         active &= np.sqrt(rs) > tol * size
         p[:, ~active] = 0.0
-        if callback is not None and callback(done, P.back(gamma)):
+        if callback is not None and callback(done, P.back(gamma) * unit):
             break
-    return Solution(P.back(gamma), done, residuals, _condition(scalars), not active.any())
+    drifted = rs > DRIFT**2 * least  # a tolerance below rounding: directions lose their conjugacy and errors grow
+    gamma = np.where(drifted, best, gamma)
+    return Solution(P.back(gamma) * unit, done, residuals, _condition(scalars), not active.any())
+
+
+def _unit(right: Array) -> Array:
+    """Return a power of two for every output, in units of which squares neither overflow nor vanish."""
+    largest = np.abs(right).max(axis=0, initial=0.0)
+    return np.asarray(np.ldexp(1.0, np.clip(np.frexp(largest)[1], -1000, 1000)))
 
 
 def _condition(scalars: list[tuple[Array, Array]]) -> float:

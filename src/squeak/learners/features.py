@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +15,10 @@ from squeak.core.nystrom import EigenFeatures, Features, FixedFeatures, Triangul
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
-from squeak.learners.base import DictionaryLearner, default_atoms
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.stored import learner_from_parts, learner_to_parts
-from squeak.samplers import Squeak
 from squeak.samplers.base import Sampler
+from squeak.samplers.stream import StreamSampler
 
 
 @storage.register
@@ -102,6 +103,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
             if self.n_components < 1:
                 raise ValueError(f"n_components must be from 1 on; it is {self.n_components}")
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Nystroem:
         """Choose the dictionary of the rows; ``y`` is ignored, for pipelines."""
         self._check_parameters()
@@ -112,31 +114,28 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
             data = self._array(X, None, None, targets=False)
         return self._map(self._choose_dictionary(data, self._own_kernel(), None))
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None) -> Nystroem:
-        """Read more rows: the dictionary grows with them (SQUEAK, or the sampler given), and features change."""
+        """Read more rows: the dictionary grows with them (SQUEAK, or the sampler given), and features change.
+
+        It goes on from the dictionary that :meth:`fit` chose or that was loaded, if its weights estimate sums over
+        the rows. One that was given as ``dictionary`` stays as it is.
+        """
         self._check_parameters()
-        if self.dictionary is not None:
-            return self.fit(X)
-        first = not hasattr(self, "_stream")
+        first = not hasattr(self, "dictionary_")
         data = self._array(X, None, None, targets=False, reset=first)
-        stream = self._stream_sampler() if first else self._stream
+        if self.dictionary is not None:
+            return self._map(self._choose_dictionary(data, self._own_kernel(), None))
+        stream = copy(self._stream) if hasattr(self, "_stream") else self._stream_sampler(None)
+        if not first and not hasattr(self, "_stream"):
+            if not isinstance(stream, StreamSampler):
+                raise ValueError(
+                    f"{type(stream).__name__} cannot go on from a fit: give it all rows by partial_fit"
+                )
+            stream.go_on_from(self.dictionary_)
         stream.partial_fit(data.X)
         self._stream = stream
         return self._map(stream.dictionary_)
-
-    def _stream_sampler(self) -> Any:
-        from sklearn.base import clone
-
-        if self.sampler is None:
-            atoms = default_atoms(None) if self.max_atoms is None else self.max_atoms
-            return Squeak(kernel=self.kernel, max_atoms=atoms, random_state=self.random_state)
-        if not hasattr(self.sampler, "partial_fit"):
-            raise ValueError(f"{type(self.sampler).__name__} needs all rows at once: use Squeak() or Kors()")
-        sampler = clone(self.sampler)
-        blank = {"kernel": self.kernel, "random_state": self.random_state}
-        return sampler.set_params(
-            **{name: value for name, value in blank.items() if sampler.get_params()[name] is None}
-        )
 
     def _map(self, d: Dictionary) -> Nystroem:
         kind = EigenFeatures if self.form == "eigen" else TriangularFeatures
@@ -163,7 +162,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted map's arrays and the rest as JSON data."""
-        return learner_to_parts(self, {"mixing": self._features_of.mixing}, {})
+        return learner_to_parts(self, mixing=self._features_of.mixing)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Nystroem:

@@ -21,7 +21,7 @@ from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.sources import RowSource
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.cached import GivenFeatures, kept_in_memory
 from squeak.learners.data import ArrayTraining, SourceTraining, Training
 from squeak.learners.stored import learner_from_parts, learner_to_parts
@@ -191,6 +191,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
         """Cluster all rows.
 
@@ -289,6 +290,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                     return centres, False, step
         return centres, True, passes
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
         """Take in more rows, which are not needed again: every centre becomes the mean of all rows it was given.
 
@@ -344,12 +346,14 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
-        arrays = {
-            "mixing": self._features_map.mixing,
-            "points": self._centres.points,
-            "weights": self.cluster_weights_,
-        }
-        return learner_to_parts(self, arrays, {"inertia": self.inertia_, "n_iter": self.n_iter_})
+        return learner_to_parts(
+            self,
+            mixing=self._features_map.mixing,
+            points=self._centres.points,
+            weights=self.cluster_weights_,
+            inertia=self.inertia_,
+            n_iter=self.n_iter_,
+        )
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelKMeans:

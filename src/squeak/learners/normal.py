@@ -14,7 +14,7 @@ for every row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,9 @@ LEADING = (128, 64, 32)
 
 SMALL = 2e10
 """Below so many products, n·m², features are formed for every row: it takes less than a second."""
+
+SMALLEST_SQUARE = 1e-290
+"""A sum of squares below has lost its digits, or vanished."""
 
 
 def tile_rows(m: int) -> int:
@@ -95,8 +98,8 @@ def _norm(A: Array) -> float:
 class NormalTerm:
     """Sums over rows for :class:`NormalEquations`.
 
-    Without ``leading`` directions Σ w z zᵀ and Σ w z yᵀ; with them U those of [k', c], k = k' + U c. Then Σ w y²
-    for every output, Σ w and the number of rows.
+    Without ``leading`` directions Σ w z zᵀ, Σ w z yᵀ and Σ w z; with them U those of [k', c], k = k' + U c. Then
+    Σ w y² and Σ w y for every output, Σ w and the number of rows.
     """
 
     features: Features
@@ -114,27 +117,32 @@ class NormalTerm:
         def lane(number: int) -> Arrays:
             G, cross, top = np.zeros((m, m)), np.zeros((m, r)), np.zeros((r, r))
             b, first, square = np.zeros((m, outputs)), np.zeros((r, outputs)), np.zeros(outputs)
+            rows, firsts, total = np.zeros(m), np.zeros(r), np.zeros(outputs)
             for tile in tiles[number::lanes]:
                 t = targets[tile]
                 root = None if weight is None else np.sqrt(weight[tile])[:, None]
                 t = t if root is None else t * root
+                ones = np.ones(len(t)) if root is None else root[:, 0]
                 u, c = self._columns(take(X, tile), root)
                 if U is not None:
                     cross += u.T @ c
                     top += c.T @ c
                     first += c.T @ t
+                    firsts += ones @ c
                 G += u.T @ u
                 b += u.T @ t
+                rows += ones @ u
                 square += np.einsum("ij,ij->j", t, t)
-            return G, cross, top, b, first, square
+                total += ones @ t
+            return G, cross, top, b, first, rows, firsts, square, total
 
         found = engine.map_ordered(lane, range(min(lanes, len(tiles))))
-        total = found[0]
+        sums = found[0]
         for other in found[1:]:
-            for kept, array in zip(total, other, strict=True):
+            for kept, array in zip(sums, other, strict=True):
                 kept += array
         size = float(n_rows(X)) if weight is None else float(weight.sum())
-        return (*total, np.array(size), np.array(float(n_rows(X))))
+        return (*sums, np.array(size), np.array(float(n_rows(X))))
 
     def _columns(self, X: Rows, root: Array | None) -> tuple[Array, Array]:
         """Return z (or k' and c) for the rows of a tile, a few rows at a time so that they stay in the cache."""
@@ -144,7 +152,7 @@ class NormalTerm:
         for few in engine.tiles(n, FEW):
             values = block(self.features.kernel, take(X, few), self.features.atoms)
             if root is not None:
-                values *= root[few]
+                values = values * root[few]  # not in place: they may be kept for other passes
             if U is None:
                 np.matmul(values, mixing, out=u[few])
             else:
@@ -155,7 +163,7 @@ class NormalTerm:
 
 @dataclass(frozen=True)
 class NormalEquations:
-    """Σ w z zᵀ and Σ w z yᵀ in the coordinates of some features, with what goodness of fit needs."""
+    """Σ w z zᵀ and Σ w z yᵀ in the coordinates of some features, with what goodness of fit and a mean need."""
 
     features: Features
     gram: Array
@@ -163,18 +171,22 @@ class NormalEquations:
     square: Array
     weight: float
     n: int
+    rows: Array | None = None
+    """Σ w z; None where the equations come from a file that does not have it."""
+    total: Array | None = None
+    """Σ w y."""
 
     @classmethod
     def of(cls, term: NormalTerm, sums: Arrays) -> NormalEquations:
         """Return the equations from the sums of a :class:`NormalTerm`."""
-        G, cross, top, b, first, square, weight, n = sums
+        G, cross, top, b, first, rows, firsts, square, total, weight, n = sums
         if term.leading is not None:
             U, mixing = term.leading, term.features.mixing
             with engine.single_blas():
                 beside, turned = mixing.T @ cross, mixing.T @ U
                 G = mixing.T @ G @ mixing + beside @ turned.T + turned @ beside.T + turned @ top @ turned.T
-                b = mixing.T @ b + turned @ first
-        return cls(term.features, (G + G.T) / 2, b, square, float(weight), int(n))
+                b, rows = mixing.T @ b + turned @ first, mixing.T @ rows + turned @ firsts
+        return cls(term.features, (G + G.T) / 2, b, square, float(weight), int(n), rows, total)
 
     @classmethod
     def sum(cls, data: Any, features: Features, alpha: float | None = None) -> NormalEquations:
@@ -195,7 +207,22 @@ class NormalEquations:
             self.square + other.square,
             self.weight + other.weight,
             self.n + other.n,
+            None if self.rows is None or other.rows is None else self.rows + other.rows,
+            None if self.total is None or other.total is None else self.total + other.total,
         )
+
+    def centred(self) -> tuple[NormalEquations, Array]:
+        """Return the equations of the targets less their weighted mean, and that mean: no pass of its own.
+
+        Σ w z (y − ȳ) = Σ w z y − ȳ·Σ w z. A mean that is large beside the targets' spread would cancel; targets
+        are taken less some number near it before they are summed.
+        """
+        if self.rows is None or self.total is None:
+            raise ValueError("these sums do not hold the mean of the targets: learn anew")
+        mean = self.total / self.weight
+        square = np.maximum(self.square - self.weight * mean**2, 0.0)
+        moment = self.moment - np.outer(self.rows, mean)
+        return replace(self, moment=moment, square=square, total=np.zeros_like(mean)), mean
 
     def moved_to(self, features: Features) -> NormalEquations:
         """Return the equations with every row replaced by its projection on the span of other atoms.
@@ -207,7 +234,8 @@ class NormalEquations:
         with engine.single_blas():
             T = features.mixing.T @ cross @ self.features.mixing
             gram, moment = T @ self.gram @ T.T, T @ self.moment
-        return NormalEquations(features, (gram + gram.T) / 2, moment, self.square, self.weight, self.n)
+            rows = None if self.rows is None else T @ self.rows
+        return replace(self, features=features, gram=(gram + gram.T) / 2, moment=moment, rows=rows)
 
     def solve(self, alpha: float) -> Array:
         """Return β, by one Cholesky factor."""
@@ -227,6 +255,9 @@ class NormalEquations:
 
     def spectrum(self) -> Spectrum:
         """Return the eigenvalues and eigenvectors of Σ w z zᵀ, from which any alpha is cheap."""
+        vanished = (self.square < SMALLEST_SQUARE) & self.moment.any(axis=0)
+        if vanished.any() or not np.isfinite(self.square).all():
+            raise ValueError("the squares of the targets are too large or too small for float64: scale the targets")
         values, vectors = eigh(self.gram, check_finite=False)
         values = np.maximum(values, 0.0)
         return Spectrum(values, vectors, vectors.T @ self.moment, self.square, self.weight, self.n)
@@ -252,10 +283,17 @@ class Spectrum:
         return float(np.sum(self.values / (self.values + alpha)))
 
     def residual(self, alpha: float) -> Array:
-        """Return Σ w (y − f)² for every output, from the sums alone."""
-        left = self.values + alpha
-        fitted = np.einsum("ij,ij,i->j", self.moment, self.moment, (left + alpha) / left**2)
-        return np.asarray(np.maximum(self.square - fitted, 0.0))
+        """Return Σ w (y − f)² for every output, from the sums alone.
+
+        What no alpha explains, Σ w y² − Σ m²/λ, is apart from the rest, Σ (m²/λ)·(alpha/(λ + alpha))²: all that
+        rounding can do is then the same for every alpha, and what is no more than rounding counts as nothing.
+        """
+        eps = float(np.finfo(np.float64).eps) * len(self.values)
+        seen = self.values > eps * self.values.max(initial=0.0)
+        explained = self.moment[seen] ** 2 / self.values[seen, None]
+        outside = self.square - explained.sum(axis=0)
+        inside = np.square(alpha / (self.values[seen] + alpha)) @ explained
+        return np.asarray(np.where(outside > eps * self.square, outside, 0.0) + inside)
 
     def gcv(self, alpha: float) -> float:
         """Return the generalised cross-validation error, mean squared residual/(1 − freedom/n)²."""

@@ -5,23 +5,20 @@ When the dictionary changes, rows that are gone are replaced by their projection
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from squeak.core import engine
 from squeak.core.dictionary import Dictionary
+from squeak.core.kernels import gram
 from squeak.core.nystrom import Features, TriangularFeatures
 from squeak.core.rows import n_rows, same_rows, take
 from squeak.core.sources import Preprocessing
 from squeak.core.types import Rows
 from squeak.learners.normal import NormalEquations, NormalTerm
-from squeak.samplers import Squeak
-
-DEFAULT_ATOMS = 1000
-"""Atoms of a stream where nobody says how many."""
 
 CHUNK = 4
 """Rows that are added between two looks at the dictionary, in multiples of its size."""
@@ -47,20 +44,35 @@ class OnePass:
             return begun
         if getattr(model, "regularised", False):
             raise ValueError("regularised features change with the dictionary: give one, or use fit")
-        if model.sampler is not None:
-            if not hasattr(model.sampler, "partial_fit"):
-                raise ValueError(f"{type(model.sampler).__name__} needs all rows at once: use Squeak() or Kors()")
-            sampler = clone(model.sampler)
-            mine = {"kernel": model.kernel, "random_state": model.random_state}
-            params = sampler.get_params(deep=False)
-            if params.get("max_atoms") is None and hasattr(model, "alpha"):
-                mine["ridge"] = float(model.alpha)
-            sampler.set_params(**{name: value for name, value in mine.items() if params.get(name) is None})
-        else:
-            atoms = DEFAULT_ATOMS if model.max_atoms is None else model.max_atoms
-            sampler = Squeak(kernel=model.kernel, max_atoms=atoms, random_state=model.random_state)
-        begun = cls(sampler, None, None)
+        begun = cls(model._stream_sampler(float(model.alpha) if hasattr(model, "alpha") else None), None, None)
         begun.fit_intercept = getattr(model, "fit_intercept", False)
+        return begun
+
+    @classmethod
+    def after_fit(cls, model: Any) -> OnePass:
+        """Return the state that goes on from a fit of ridge regression: its atoms and its intercept stay.
+
+        The right sides of the normal equations are those that its solution solves, Σ w z yᵀ = (Σ w z zᵀ +
+        alpha·I)β. With features Mᵀ(K + ridge·S⁻²)M = I, ridge 0 unless they are regularised, the coefficients M β
+        of the atoms give β = Mᵀ(K + ridge·S⁻²)·coef.
+        """
+        if not hasattr(model, "_gram") or model.solver_ == "falkon":
+            raise ValueError(
+                f"this {type(model).__name__} was fitted by FALKON and holds no sums that rows could be added to: "
+                "fit it with solver='direct', or give all rows to partial_fit"
+            )
+        d, features = model.dictionary_, model._feature_map
+        coef = model.dual_coef_.reshape(len(d), -1)
+        turned = gram(d.kernel, d.atoms) @ coef
+        if model.regularised:
+            turned += d.ridge * coef / d.weights[:, None]
+        beta = features.mixing.T @ turned
+        begun = cls(None, features, d)
+        begun.intercept, begun.dimensions = model.intercept_, model.dual_coef_.ndim
+        outputs = np.zeros(coef.shape[1])
+        begun.equations = NormalEquations(
+            features, model._gram, model._gram @ beta + model.alpha_ * beta, outputs, 0.0, 0
+        )
         return begun
 
     @property
@@ -69,26 +81,25 @@ class OnePass:
         d: Dictionary = self.given if self.given is not None else self.sampler.dictionary_
         return d if self.preprocessing is None else replace(d, preprocessing=self.preprocessing)
 
-    def add(self, X: Rows, y: Any, weight: Any) -> None:
-        """Take in a block of rows; if anything fails nothing has changed.
+    def copy(self) -> OnePass:
+        """Return a state of its own; what it holds is replaced and never changed in place."""
+        other = copy(self)
+        other.sampler = copy(self.sampler)
+        return other
 
-        An intercept is the mean of the first block's targets, for good: any constant near them serves.
+    def add(self, X: Rows, y: Any, weight: Any) -> None:
+        """Take in a block of rows; if this fails, the state is to be thrown away.
+
+        With an intercept, targets are summed less the mean of the first block, so that a large mean does not
+        cancel; the sums hold what is left of the mean of all.
         """
         y = np.asarray(y, dtype=np.float64)
         if self.equations is None and self.fit_intercept:
             self.intercept = np.atleast_1d(np.average(y, axis=0, weights=weight))
         y = y - (self.intercept if y.ndim > 1 else self.intercept[0])
-        before = (None if self.sampler is None else dict(self.sampler.__dict__), self.features, self.equations)
-        try:
-            size = max(1024, CHUNK * (len(self.features.mixing) if self.features is not None else 256))
-            for tile in engine.tiles(n_rows(X), size):
-                self._add(take(X, tile), y[tile], None if weight is None else weight[tile])
-        except BaseException:
-            state, self.features, self.equations = before
-            if state is not None:
-                self.sampler.__dict__.clear()
-                self.sampler.__dict__.update(state)
-            raise
+        size = max(1024, CHUNK * (len(self.features.mixing) if self.features is not None else 256))
+        for tile in engine.tiles(n_rows(X), size):
+            self._add(take(X, tile), y[tile], None if weight is None else weight[tile])
         self.dimensions = y.ndim
 
     def _add(self, X: Rows, y: Any, weight: Any) -> None:
@@ -110,6 +121,7 @@ class OnePass:
         assert self.features is not None
         model.solver_, model.rank_, model._feature_map = "direct", self.features.rank, self.features
         model.n_iter_, model.condition_ = 1, None
-        model._gram, model.alpha_, model.intercept_ = self.equations.gram, float(model.alpha), self.intercept
-        coef = self.features.mixing @ self.equations.solve(float(model.alpha))
+        equations, mean = self.equations.centred() if self.fit_intercept else (self.equations, 0.0)
+        model._gram, model.alpha_, model.intercept_ = equations.gram, float(model.alpha), self.intercept + mean
+        coef = self.features.mixing @ equations.solve(float(model.alpha))
         model._keep(self.dictionary, coef, single=self.dimensions == 1)

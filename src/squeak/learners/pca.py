@@ -19,7 +19,7 @@ from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.data import Training
 from squeak.learners.normal import UNKNOWN, NormalEquations, NormalTerm, leading_directions
 from squeak.learners.one_pass import OnePass
@@ -141,6 +141,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
         """Find the components of all rows.
 
@@ -172,6 +173,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         stream.equations, stream.dimensions = NormalEquations.of(term, data.sum(MomentTerm(term))), 2
         return self._keep(stream)
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
         """Take in more rows, which are not needed again, and find the components of all so far.
 
@@ -182,7 +184,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         self._check_pca_parameters()
         first = not hasattr(self, "_stream")
         data = self._array(X, None, sample_weight, targets=False, reset=first)
-        stream = OnePass.begin(self) if first else self._stream
+        stream = OnePass.begin(self) if first else self._stream.copy()
         stream.add(data.X, moment_targets(self._own_kernel() if first else self.kernel_, data.X), data.weight)
         return self._keep(stream)
 
@@ -254,13 +256,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
         equations = self._stream.equations
         assert equations is not None
-        arrays = {
-            "mixing": self._feature_map.mixing,
-            "gram": equations.gram,
-            "moment": equations.moment,
-            "square": equations.square,
-        }
-        return learner_to_parts(self, arrays, {"weight": equations.weight, "n": equations.n})
+        names = ("gram", "moment", "square", "weight", "n")
+        sums = {name: getattr(equations, name) for name in names}
+        return learner_to_parts(self, mixing=self._feature_map.mixing, **sums)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelPCA:

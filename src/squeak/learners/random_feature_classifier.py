@@ -16,6 +16,7 @@ from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.state import labels
 from squeak.core.types import Array
+from squeak.learners.base import all_or_nothing
 from squeak.learners.data import Training
 from squeak.learners.sgd import Logistic, Loss, Squared
 from squeak.learners.sgd_learner import SgdLearner
@@ -100,6 +101,7 @@ class RandomFeatureClassifier(ClassifierMixin, SgdLearner):  # type: ignore[misc
         self.shuffle = shuffle
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RandomFeatureClassifier:
         """Learn from all rows.
 
@@ -120,6 +122,7 @@ class RandomFeatureClassifier(ClassifierMixin, SgdLearner):  # type: ignore[misc
         self._fit(X, data)
         return self
 
+    @all_or_nothing
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> RandomFeatureClassifier:

@@ -11,6 +11,7 @@ from squeak.core import state, storage
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
+from squeak.learners.base import all_or_nothing
 from squeak.learners.data import Training
 from squeak.learners.sgd import Descent
 from squeak.learners.sgd_learner import SgdLearner
@@ -111,6 +112,7 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
         self.shuffle = shuffle
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RandomFeatureRegressor:
         """Learn from all rows.
 
@@ -130,6 +132,7 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
         self._fit(X, data)
         return self
 
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> RandomFeatureRegressor:
         """Learn from more rows, once through and in their order; the first block fixes features, step and mean."""
         self._check_sgd()

@@ -14,11 +14,11 @@ from squeak.core.dictionary import preprocessing_from_parts, preprocessing_parts
 from squeak.core.fourier import FourierFeatures, has_fourier_features
 from squeak.core.kernels import resolve
 from squeak.core.kernels.registry import check_stored
-from squeak.core.rows import check_rows
+from squeak.core.rows import check_rows, refuse_hidden
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner
+from squeak.learners.base import DictionaryLearner, all_or_nothing
 from squeak.learners.data import Training
 from squeak.learners.stored import curves_of, restore_columns, restore_curves
 
@@ -62,7 +62,10 @@ class FourierLearner(DictionaryLearner):
             return check_rows(X.collect()[0], self.kernel_, width=d)
         if self.preprocessing_ is not None:
             return check_rows(self.preprocessing_.encode(X), self.kernel_, width=d)
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        refuse_hidden(X)
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False, ensure_all_finite=False
+        )
         return check_rows(checked, self.kernel_, width=d)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -174,6 +177,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FourierL
         self.n_features = n_features
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> RandomFeatures:
         """Draw the features for rows of this width; the values of the rows count only for a width of "median".
 

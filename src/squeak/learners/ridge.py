@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -18,8 +20,9 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array, Rows
-from squeak.learners.data import Training, as_numbers, centred
-from squeak.learners.normal import tile_rows
+from squeak.learners.base import all_or_nothing
+from squeak.learners.data import ArrayTraining, Training, as_numbers, centred
+from squeak.learners.normal import SMALL, UNKNOWN, NormalEquations, tile_rows
 from squeak.learners.one_pass import OnePass
 from squeak.learners.solving import RidgeLearner
 from squeak.learners.stored import learner_from_parts, learner_to_parts
@@ -106,9 +109,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         "alpha": state.number(low=0.0),
         "regularised": state.flag(),
         "solver": state.text(),
+        "estimated": state.flag(optional=True),
     }
 
     _stream: OnePass
+    _estimated: bool
 
     def __init__(
         self,
@@ -146,7 +151,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
+    @all_or_nothing
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 30.0,
+    ) -> KernelRidge:
         """Learn from all rows.
 
         Parameters
@@ -156,30 +170,53 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
             client is active; one that can be read only once is learned in one pass (:meth:`partial_fit`).
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
+        checkpoint : path, optional
+            Keep the state of a fit on a row source in this file, replaced as the fit goes on: the dictionary's
+            stream, then the sums of every pass. If the process dies, the same call goes on from there and ends in
+            the same bits. A file that holds an unfinished fit of other parameters or other data is refused. It
+            needs a number as ``random_state``, and is not for a cluster.
+        every : float
+            Seconds between two writes of the checkpoint; 0 writes after every block.
         """
+        if checkpoint is None:
+            return self._fit(X, y, sample_weight)
+        from squeak.learners.checkpoint import fit_kept
+
+        self._check_ridge_parameters()
+        fit_kept(self, X, y, sample_weight, checkpoint, every)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelRidge:
+        """Learn from all rows; ``run`` keeps what is learned in a checkpoint."""
         self._check_ridge_parameters()
         self._forget()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True)
+            data: Training = self._source(X, y, sample_weight, numeric=True, run=run)
             if not data.repeatable and self.dictionary is None:
                 if self.alpha == "auto" or wants_search(self._own_kernel()):
                     raise ValueError(
                         "rows that can be read only once leave nothing for 'auto' to search: give numbers"
                     )
                 return self._fit_once(X)
-            shape = (-1,)
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-            shape = data.y.shape
         self.intercept_ = np.zeros(1)
-        if self.fit_intercept:
+        if self.fit_intercept and isinstance(data, ArrayTraining):
             data, self.intercept_ = centred(data)
         d = self._dictionary_of(data)
         coef = self._solve(data, d)
-        return self._keep(d, coef, single=len(shape) == 1)
+        single = data.y.ndim == 1 if isinstance(data, ArrayTraining) else coef.shape[1] == 1
+        return self._keep(d, coef, single=single)
+
+    def _falkon(self, data: Any, d: Dictionary, features: Any) -> Array:
+        coef = super()._falkon(data, d, features)
+        self._estimated = (data.n_at_most or UNKNOWN) * len(features.mixing) ** 2 > SMALL
+        if not self._estimated:  # a second at most, for deviations that are exact
+            self._gram = NormalEquations.sum(data, features).gram
+        return coef
 
     def _forget(self) -> None:
-        for name in ("_stream", "_sums", "dictionary_"):
+        for name in ("_stream", "_gram", "dictionary_", "dual_coef_"):
             self.__dict__.pop(name, None)
 
     def _keep(self, d: Dictionary, coef: Array, single: bool) -> KernelRidge:
@@ -201,31 +238,29 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         return self.solver != "falkon" and self.alpha != "auto" and not wants_search(self._own_kernel())
 
     @available_if(lambda self: self._streams())  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidge:
         """Learn from more rows, which are not needed again; not with FALKON, nor with anything "auto".
 
         With a ``dictionary`` the sums of the normal equations grow, and the result is that of one fit. Without, the
         dictionary is learned along the way by SQUEAK: when it changes, old rows are replaced by their projection
         on the new atoms, G ← T G Tᵀ, b ← T b with T = M_newᵀ K(new, old) M_old. What is lost is the part of old
-        rows outside the new span; with rows in random order it is within the noise (docs/learners.md).
+        rows outside the new span; with rows in random order it is within the noise (docs/learners.md). After
+        :meth:`fit`, or in a model that was loaded, the atoms and the intercept stay, and the sums grow from there.
         """
         self._check_ridge_parameters()
-        first = not hasattr(self, "_stream")
-        fitted = {} if not first else dict(self.__dict__)
-        try:
-            data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True, reset=first)
-            stream = OnePass.begin(self) if first else self._stream
-            if not first and data.y.ndim != stream.dimensions:
-                raise ValueError(f"y has {data.y.ndim} dimensions; it had {stream.dimensions} before")
-            outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
-            if not first and self.dual_coef_.size != outputs * len(self.dual_coef_):
-                raise ValueError("y has another number of outputs than before")
-            stream.add(data.X, data.y, data.weight)
-        except BaseException:
-            if first:
-                self.__dict__.clear()
-                self.__dict__.update(fitted)
-            raise
+        first = not hasattr(self, "dual_coef_")
+        data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True, reset=first)
+        if first:
+            stream = OnePass.begin(self)
+        else:
+            stream = self._stream.copy() if hasattr(self, "_stream") else OnePass.after_fit(self)
+        if not first and data.y.ndim != stream.dimensions:
+            raise ValueError(f"y has {data.y.ndim} dimensions; it had {stream.dimensions} before")
+        outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
+        if not first and self.dual_coef_.size != outputs * len(self.dual_coef_):
+            raise ValueError("y has another number of outputs than before")
+        stream.add(data.X, data.y, data.weight)
         self._stream = stream
         stream.into(self)
         return self
@@ -234,9 +269,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         """Return f(x) for every row, and the posterior's standard deviation of f where asked for.
 
         In the Gaussian-process view with noise variance alpha, var f(x) = k(x, x) − ‖z‖² + alpha·zᵀ(Σ w z zᵀ +
-        alpha·I)⁻¹z; the last matrix is the factor of the fit. The scale is the kernel's, as in scikit-learn: far
-        from all rows the deviation is √k(x, x), 1 for an RBF. In the targets' units it is c times as large for
-        the kernel c²·k and the penalty c²·alpha, which give the same predictions.
+        alpha·I)⁻¹z; the last matrix is the factor of the fit. After FALKON on many rows and atoms, where that
+        factor would take longer than the fit, it is that of the preconditioner, and a warning says so. The scale
+        is the kernel's, as in scikit-learn: far from all rows the deviation is √k(x, x), 1 for an RBF. In the
+        targets' units it is c times as large for the kernel c²·k and the penalty c²·alpha, which give the same
+        predictions.
         """
         check_is_fitted(self)
         rows = self._rows_for(X)
@@ -249,9 +286,18 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
         if not hasattr(self, "_gram"):
             raise ValueError("return_std needs the factor of the fit, which this model does not hold")
+        if self.solver_ == "falkon" and self._estimated:
+            warnings.warn(
+                "after FALKON on so many rows and atoms the deviation is estimated from its preconditioner and "
+                "may be some percent off: fit with solver='direct' for the exact one",
+                stacklevel=3,
+            )
         A = self._gram.copy()
         A[np.diag_indices_from(A)] += self.alpha_
-        factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
+        try:
+            factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
+        except np.linalg.LinAlgError:
+            raise ValueError("return_std needs a factor of the fit, and its matrix has none: raise alpha") from None
         inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
         out = np.empty(n_rows(X))
 
@@ -267,11 +313,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the fitted model's arrays and the rest as JSON data."""
-        arrays = {"dual_coef": self.dual_coef_, "intercept": self.intercept_}
-        if hasattr(self, "_gram"):
-            arrays["gram"], arrays["mixing"] = self._gram, self._feature_map.mixing
-        content = {"alpha": self.alpha_, "regularised": bool(self.regularised), "solver": self.solver_}
-        return learner_to_parts(self, arrays, content)
+        measured = {"gram": self._gram, "mixing": self._feature_map.mixing} if hasattr(self, "_gram") else {}
+        return learner_to_parts(
+            self,
+            dual_coef=self.dual_coef_,
+            intercept=self.intercept_,
+            alpha=self.alpha_,
+            regularised=bool(self.regularised),
+            solver=self.solver_,
+            estimated=bool(self._estimated) if self.solver_ == "falkon" else None,
+            **measured,
+        )
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelRidge:
@@ -282,6 +334,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         if len(model.intercept_) not in (1, *model.dual_coef_.shape[1:]):
             raise ValueError("the intercept does not fit the coefficients")
         model.alpha_, model.regularised, model.solver_ = found["alpha"], found["regularised"], found["solver"]
+        model._estimated = found["estimated"] is not False
         if found["gram"] is not None:
             model._gram = found["gram"]
             model._feature_map = FixedFeatures(model.kernel_, model.dictionary_.atoms, found["mixing"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +12,7 @@ from squeak.core import storage
 from squeak.core.seeds import RandomState
 from squeak.core.sources import RowSource
 from squeak.core.types import Array
-from squeak.learners.data import Training, centred
-from squeak.learners.normal import NormalEquations
+from squeak.learners.data import ArrayTraining, Shifted, Training, centred
 from squeak.learners.ridge import KernelRidge
 from squeak.learners.solving import check_alpha
 from squeak.learners.tuning import leave_one_out
@@ -92,26 +92,29 @@ class KernelRidgeCV(KernelRidge):
     callback: Callable[[int, Array], bool | None] | None = None
     alpha: Any = "auto"
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelRidgeCV:
-        """Learn from all rows, in two passes; see :meth:`KernelRidge.fit`."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelRidge:
+        """Learn from all rows, in two passes."""
         alphas = np.array([check_alpha(alpha) for alpha in np.atleast_1d(self.alphas).tolist()])
         self._check_choice()
         self._forget()
         if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True)
+            data: Training = self._source(X, y, sample_weight, numeric=True, run=run)
             if not data.repeatable:
                 raise ValueError("leave-one-out errors take a second pass: an iterator can be read only once")
-            single = True
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-            single = data.y.ndim == 1
         self.intercept_ = np.zeros(1)
-        if self.fit_intercept:
+        if self.fit_intercept and isinstance(data, ArrayTraining):
             data, self.intercept_ = centred(data)
         d = self._dictionary_of(data)
         features = self._features(d)
-        equations = NormalEquations.sum(data, features, float(alphas.min()))
+        equations = self._equations(data, features, float(alphas.min()))
         spectrum = equations.spectrum()
+        if isinstance(data, ArrayTraining):
+            single = data.y.ndim == 1
+        else:
+            single = equations.moment.shape[1] == 1
+            data = replace(data, encode=Shifted(data.encode, self.intercept_))
         self.errors_ = leave_one_out(data, features, spectrum, alphas)
         self.alpha_ = float(alphas[int(np.argmin(self.errors_))])
         path = np.array([features.mixing @ spectrum.solve(alpha) for alpha in alphas.tolist()])

@@ -9,6 +9,7 @@ the same at equal step·T as long as step/b stays below about 1/√n.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -153,6 +154,12 @@ class Descent:
         self._gradient, self._filled = np.zeros_like(self.coef), 0
         self._tail_from, self._tail, self._tail_steps = 0, np.zeros_like(self.coef), 0
 
+    def copy(self) -> Descent:
+        """Return a descent of its own at the same point."""
+        other = copy(self)
+        other.coef, other._gradient, other._tail = self.coef.copy(), self._gradient.copy(), self._tail.copy()
+        return other
+
     def begin(self, rows: int, tail: float) -> None:
         """Begin a pass over so many rows; the iterates of the last part ``tail`` of its steps are averaged."""
         steps = -(-rows // self.batch)
@@ -223,5 +230,8 @@ def safe_step(features: FourierFeatures, sample: Rows, batch: int) -> float:
     """
     n = n_rows(sample)
     K = features.kernel(sample) / n
-    largest = float(eigvalsh(K, subset_by_index=[n - 1, n - 1], check_finite=False)[0])
+    try:
+        largest = float(eigvalsh(K, subset_by_index=[n - 1, n - 1], check_finite=False)[0])
+    except np.linalg.LinAlgError:  # LAPACK cannot tell one of many equal eigenvalues: K is all but diagonal
+        largest = float(eigvalsh(K, driver="ev", check_finite=False)[-1])
     return features.bound * batch / (features.bound + (batch - 1) * largest)

@@ -119,7 +119,7 @@ class SgdLearner(FourierLearner):
         """Learn from one block, once through; the first one fixes features, batch, step and intercept."""
         seed = draw_seed(self.random_state) if not hasattr(self, "_descent") else 0
         if hasattr(self, "_descent"):
-            descent, order = self._descent, np.arange(n_rows(data.X))
+            descent, order = self._descent.copy(), np.arange(n_rows(data.X))
         else:
             survey = Survey.of(data.blocks(), seed, 0.0, self._look)
             descent, order = self._begin(survey), np.arange(survey.n)
@@ -152,14 +152,17 @@ class SgdLearner(FourierLearner):
 
     def _sgd_parts(self, content: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         descent = self._descent
-        content = {
-            **content,
+        values = {
+            "coef": self._coef,
+            "last": descent.coef,
+            "intercept": descent.intercept,
             "batch": descent.batch,
             "step_length": descent.step,
             "steps": descent.t,
             "passes": self.n_passes_,
         }
-        return self._parts({"coef": self._coef, "last": descent.coef, "intercept": descent.intercept}, content)
+        arrays, facts = state.parts(DESCENT, values, features=self.features_.rank)
+        return self._parts(arrays, {**content, **facts})
 
     def _restore(self, arrays: dict[str, Any], content: dict[str, Any], outputs: int | None = None) -> None:
         self._check_sgd()

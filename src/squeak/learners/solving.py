@@ -18,13 +18,16 @@ from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import kept_in_memory
-from squeak.learners.data import ArrayTraining, SourceTraining, Training
+from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred, near_mean
 from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, conjugate_gradient, preconditioner
 from squeak.learners.normal import UNKNOWN, NormalEquations, tile_rows
 from squeak.learners.tuning import alpha_grid, searched_kernel, wants_search
 
 DIRECT_UP_TO = 4000
 """Atoms up to which the normal equations beat the iterations (one product of n·m² at full speed)."""
+
+MISSED = 1e-8
+"""The part of the targets by which the solution of an exact system may miss its equation, and so predictions."""
 
 
 class RidgeLearner(DictionaryLearner):
@@ -89,9 +92,23 @@ class RidgeLearner(DictionaryLearner):
         if chosen == "falkon":
             return self._falkon(data, d, self._hold(self._features(d)))
         features = self._hold(self._features(d))
-        equations = NormalEquations.sum(data, features, self.alpha_)
+        equations = self._equations(data, features, self.alpha_)
         self._gram = equations.gram
         return features.mixing @ equations.solve(self.alpha_)
+
+    def _equations(self, data: Training, features: Features, alpha: float) -> NormalEquations:
+        """Return the normal equations; those of a source less the targets' mean, where there is an intercept."""
+        if isinstance(data, ArrayTraining) or not self._has_intercept():
+            return NormalEquations.sum(data, features, alpha)
+        data, shift = near_mean(data)
+        equations, mean = NormalEquations.sum(data, features, alpha).centred()
+        assert shift.by is not None
+        self.intercept_ = shift.by + mean
+        return equations
+
+    def _has_intercept(self) -> bool:
+        """Tell whether targets are learned less their mean: taken off before, or in the sums of a source."""
+        return bool(getattr(self, "fit_intercept", True))
 
     def _is_exact(self, data: Training, d: Dictionary) -> bool:
         """Tell whether every row is an atom, with weights that alpha can be divided by."""
@@ -109,28 +126,48 @@ class RidgeLearner(DictionaryLearner):
         mean = float(diagonal(d.kernel, d.atoms).mean())
         size = data.n_at_most or UNKNOWN if data.weight is None else float(np.sum(data.weight))
         features = self._hold(self._features(d))
-        equations = NormalEquations.sum(data, features, float(alpha_grid(mean, size)[0]))
+        equations = self._equations(data, features, float(alpha_grid(mean, size)[0]))
         spectrum, alphas = equations.spectrum(), alpha_grid(mean, equations.weight)
         self.alpha_ = min(alphas.tolist(), key=spectrum.gcv)
         self._gram = equations.gram
         return features.mixing @ spectrum.solve(self.alpha_)
 
     def _exact(self, data: Training, features: Features) -> Array:
-        """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself."""
+        """Return (K + alpha·W⁻¹)⁻¹y: every row is an atom, so this is kernel ridge regression itself.
+
+        Rounding in K weighs more the smaller alpha is. Where the equation is missed by it (or the matrix is no
+        longer definite: repeated rows and a tiny alpha), the normal equations on the rows' span are solved, which
+        are stable.
+        """
         from scipy.linalg import cho_factor, cho_solve
 
         assert isinstance(data, ArrayTraining)
         K = gram(features.kernel, data.X)
         Z = K @ features.mixing
         weight = np.ones(len(K)) if data.weight is None else data.weight
-        K[np.diag_indices_from(K)] += self.alpha_ / weight
         self._gram = (Z * weight[:, None]).T @ Z
+        y = data.y.reshape(len(K), -1).astype(np.float64)
+        A = K.copy()
+        A[np.diag_indices_from(A)] += self.alpha_ / weight
         try:
-            factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:  # repeated rows and a tiny alpha: solve on their span
-            self.solver_ = "direct"
-            return features.mixing @ NormalEquations.sum(data, features).solve(self.alpha_)
-        return np.asarray(cho_solve(factor, data.y.reshape(len(K), -1).astype(np.float64)))
+            coef = np.asarray(cho_solve(cho_factor(A, lower=True, overwrite_a=True, check_finite=False), y))
+        except np.linalg.LinAlgError:
+            coef = np.full(y.shape, np.inf)
+        with np.errstate(invalid="ignore", over="ignore"):
+            missed = np.abs(y - K @ coef - self.alpha_ / weight[:, None] * coef).max(axis=0)
+        if (missed <= MISSED * np.abs(y).max(axis=0)).all():
+            return coef
+        self.solver_ = "direct"
+        rounding = float(np.finfo(np.float64).eps * np.trace(K))
+        if self.alpha_ < rounding * float(weight.max()):
+            warnings.warn(
+                f"alpha {self.alpha_:.3g} is lost in the rounding errors of the kernel's values (about "
+                f"{rounding:.2g}), so the system was solved on the rows' numerical span: use a larger "
+                "alpha, or scale the columns",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return features.mixing @ NormalEquations.sum(data, features).solve(self.alpha_)
 
     def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:
         from tqdm.auto import tqdm
@@ -138,6 +175,8 @@ class RidgeLearner(DictionaryLearner):
         if not data.repeatable:
             raise ValueError("FALKON reads the rows many times: an iterator cannot be; use solver='direct'")
         if isinstance(data, SourceTraining):
+            if self._has_intercept():
+                data, self.intercept_ = centred(data)
             data = data.persist()
         data, seen = kept_in_memory(data, features, self.memory_budget)
         P = preconditioner(data, features, d, self.alpha_, self.preconditioner, draw_seed(self.random_state), seen)

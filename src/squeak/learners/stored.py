@@ -47,10 +47,9 @@ def restore_curves(model: Any, arrays: dict[str, Any]) -> None:
             setattr(model, name.removeprefix("curve_"), values)
 
 
-def learner_to_parts(
-    model: Any, arrays: dict[str, Any], content: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a learner's arrays and description with those of its dictionary, and its parameters that are data."""
+def learner_to_parts(model: Any, **values: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a learner's state, as its table declares it, with its dictionary and its parameters that are data."""
+    arrays, content = state.parts(model._state, values, m=len(model.dictionary_))
     inner, described = model.dictionary_.to_parts()
     arrays = {**arrays, **curves_of(model), **{DICTIONARY + name: array for name, array in inner.items()}}
     params = {name: _plain(value) for name, value in model.get_params(deep=False).items()}

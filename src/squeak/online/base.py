@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,9 +16,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from squeak.core import storage
-from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, take
+from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, refuse_hidden, take
 from squeak.core.seeds import draw_seed
-from squeak.core.sources import RowSource
+from squeak.core.sources import Cursor, RowSource
 from squeak.core.types import Array, Rows
 from squeak.online.losses import Loss, loss_named
 from squeak.online.stream import Learner, Stream
@@ -72,14 +73,14 @@ class OnlineEstimator(BaseEstimator):
         y : array of shape (n,)
             Left out for a row source.
         """
-        before = {name: self.__dict__.pop(name, None) for name in self._state_names()}
+        before = dict(self.__dict__)
+        for name in self._state_names():
+            self.__dict__.pop(name, None)
         try:
             return self._read(X, y)
         except BaseException:
-            for name, value in before.items():
-                self.__dict__.pop(name, None)
-                if value is not None:
-                    setattr(self, name, value)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def partial_fit(self, X: Any, y: Any = None) -> Any:
@@ -102,8 +103,9 @@ class OnlineEstimator(BaseEstimator):
         X : rows of shape (n, d)
         y : array of shape (n,)
         """
-        rows, targets = self._check_block(X, y)
-        return self._answers(self._feed(rows, targets))
+        with self._all_or_nothing():
+            rows, targets = self._check_block(X, y)
+            return self._answers(self._feed(rows, targets))
 
     def predict(self, X: Any) -> Any:
         """Return the predictions of rows; what the next round would predict for each of them.
@@ -141,14 +143,32 @@ class OnlineEstimator(BaseEstimator):
         return self._answer(self._stream.score_row(self._light(x)))
 
     def _read(self, X: Any, y: Any) -> Any:
-        for block, targets in self._blocks(X, y):
-            rows, encoded = self._check_block(block, targets, prepared=isinstance(X, RowSource))
-            self._feed(rows, encoded)
+        with self._all_or_nothing():
+            for block, targets, _ in self._blocks(X, y):
+                rows, encoded = self._check_block(block, targets, prepared=isinstance(X, RowSource))
+                self._feed(rows, encoded)
         return self
 
-    def _blocks(self, X: Any, y: Any) -> Iterator[tuple[Any, Any]]:
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Undo what was learned if there is an error; after an interrupt it stays, and ``n_seen_`` counts it."""
+        before, stream = dict(self.__dict__), getattr(self, "_stream", None)
+        state = None if stream is None else stream.copy()
+        try:
+            yield
+        except BaseException as error:
+            refused = isinstance(error, Exception) and not isinstance(error, Warning)
+            if refused or self.n_seen_ == 0:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                if state is not None:
+                    self._stream = state
+            raise
+
+    def _blocks(self, X: Any, y: Any, start: Cursor | None = None) -> Iterator[tuple[Any, Any, Cursor | None]]:
+        """Yield rows, targets and, of a row source from a place on, where the next block begins."""
         if not isinstance(X, RowSource):
-            yield X, y
+            yield X, y, None
             return
         if y is not None or X.target is None:
             raise ValueError("a row source brings its own target: pass squeak.rows(..., target=...) and no y")
@@ -160,8 +180,8 @@ class OnlineEstimator(BaseEstimator):
             )
         self._coming = X.preprocessing
         try:
-            for block in X.blocks():
-                yield block.X, block.y
+            for block in X.blocks(start):
+                yield block.X, block.y, block.cursor
         finally:
             self.__dict__.pop("_coming", None)
 
@@ -173,6 +193,8 @@ class OnlineEstimator(BaseEstimator):
         kernel = own_kernel(self.kernel) if first else self._stream.kernel
         if not first and self._stream.preprocessing is not None and not prepared:
             X = self._stream.preprocessing.encode(X)
+        refuse_hidden(X, first_row=self.n_seen_)
+        refuse_hidden(y, "y")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if not self._labels and isinstance(next(iter(np.asarray(y).flat), None), str):
@@ -225,6 +247,7 @@ class OnlineEstimator(BaseEstimator):
         elif self._stream.preprocessing is not None:
             X = self._stream.preprocessing.encode(X)
         kernel = self._stream.kernel
+        refuse_hidden(X)
         if isinstance(self._head, list):
             return check_rows(X, kernel)
         rows = validate_data(
@@ -241,7 +264,7 @@ class OnlineEstimator(BaseEstimator):
         """Return the very first row as a table of one, for the whole check."""
         if not getattr(own_kernel(self.kernel), "requires_vector_input", True) and not isinstance(x, np.ndarray):
             return [x]
-        return x if sp.issparse(x) else np.asarray(x).reshape(1, -1)
+        return x if sp.issparse(x) else np.asanyarray(x).reshape(1, -1)
 
     def _light(self, x: Any) -> Rows:
         """Return one row as a table of one, of the kind that the rows before had, checked in O(d)."""
@@ -249,7 +272,7 @@ class OnlineEstimator(BaseEstimator):
             return [x]
         if sp.issparse(x) or sp.issparse(self._head):
             return self._light_sparse(x)
-        row = x if isinstance(x, np.ndarray) and x.dtype in FLOATS else np.asarray(x, dtype=np.float64)
+        row = x if type(x) is np.ndarray and x.dtype in FLOATS else self._numbers(x)
         if row.shape != (self.n_features_in_,):
             raise ValueError(f"a row has shape ({self.n_features_in_},); this has shape {row.shape}")
         if not math.isfinite(_dot(row, row)) and not np.isfinite(row).all():  # the product is fast; it may overflow
@@ -257,10 +280,15 @@ class OnlineEstimator(BaseEstimator):
             raise ValueError(f"column {column} is {row[column]}: drop or impute missing and infinite values first")
         return row.reshape(1, -1)
 
+    @staticmethod
+    def _numbers(x: Any) -> Array:
+        refuse_hidden(x)
+        return np.asarray(x, dtype=np.float64)
+
     def _light_sparse(self, x: Any) -> Rows:
         if not sp.issparse(self._head):
             raise TypeError("this row is sparse; the rows before were dense: pass x.toarray()[0]")
-        row = x if sp.issparse(x) else np.asarray(x, dtype=np.float64)
+        row = x if sp.issparse(x) else self._numbers(x)
         if row.shape not in ((self.n_features_in_,), (1, self.n_features_in_)):
             raise ValueError(f"a row has shape ({self.n_features_in_},); this has shape {row.shape}")
         return check_rows(sp.csr_array(row.reshape(1, -1)), self._stream.kernel)

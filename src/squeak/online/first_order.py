@@ -6,6 +6,7 @@ What second-order learners are compared with.
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -100,18 +101,23 @@ class SupportLearner:
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        values = self.raw(x)[0].tolist()
-        outcomes = [rule(y, z) for rule, y, z in zip(self.rules, targets, values, strict=True)]
+        after, values = self.copy(), self.raw(x)[0].tolist()
+        outcomes = [rule(y, z) for rule, y, z in zip(after.rules, targets, values, strict=True)]
         if self.penalty > 0.0:
-            self.shrink(1.0 - min(1.0, self.rules[0].size * self.penalty))
+            after.shrink(1.0 - min(1.0, after.rules[0].size * self.penalty))
         if any(step != 0.0 for _, step in outcomes):
-            self.add(x, np.array([[-step for _, step in outcomes]]))
-        self.n_seen += 1
+            after.add(x, np.array([[-step for _, step in outcomes]]))
+        after.n_seen += 1
+        self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the row learned or not
         return [prediction for prediction, _ in outcomes]
+
+    def copy(self) -> Any:
+        """Return a learner of its own in the same state; arrays are shared, for none is changed in place."""
+        return copied(self)
 
     def shrink(self, factor: float) -> None:
         """Multiply f by a factor."""
-        self.coefficients *= factor
+        self.coefficients = self.coefficients * factor
 
     def add(self, x: Rows, coefficients: Array) -> None:
         """Add a term to f."""
@@ -136,6 +142,13 @@ class SupportLearner:
             check_stored(self.kernel, self.atoms)
         self.coefficients, self.n_seen = found["coefficients"].copy(), found["n_seen"]
         restore_rules(self.rules, content["rules"])
+
+
+def copied(learner: Any) -> Any:
+    """Return a first-order learner of its own in the same state, which shares the arrays."""
+    other = copy(learner)
+    other.rules = [copy(rule) for rule in learner.rules]
+    return other
 
 
 STATE = {"coefficients": numbers("m", "outputs"), "n_seen": whole()}

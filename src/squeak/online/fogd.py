@@ -15,7 +15,7 @@ from squeak.core.seeds import FEATURES, RandomState, generator_at
 from squeak.core.state import checked, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner, restore_rules
+from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner, copied, restore_rules
 from squeak.samplers.base import check_max_atoms
 
 
@@ -80,18 +80,24 @@ class FourierLearner:
                     predictions[i] = self._step(z, targets[i].tolist())
         return predictions
 
+    def copy(self) -> Any:
+        """Return a learner of its own in the same state; arrays are shared, for none is changed in place."""
+        return copied(self)
+
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
         return self._step(self.features(x)[0], targets)
 
     def _step(self, z: Array, targets: list[float]) -> list[float]:
-        said = []
-        for rule, weights, y in zip(self.rules, self.weights, targets, strict=True):
+        after, said = self.copy(), []
+        after.weights = self.weights.copy()
+        for rule, weights, y in zip(after.rules, after.weights, targets, strict=True):
             prediction, step = rule(y, float(weights @ z))
             if step != 0.0:
                 weights -= step * z
             said.append(prediction)
-        self.n_seen += 1
+        after.n_seen += 1
+        self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the row learned or not
         return said
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -135,16 +141,15 @@ class DualLearner(SupportLearner):
     def shrink(self, factor: float) -> None:
         """Multiply f by a factor."""
         super().shrink(factor)
-        self.weights *= factor
+        self.weights = self.weights * factor
 
     def add(self, x: Rows, coefficients: Array) -> None:
         """Add a term to f, and move the smallest one where there are too many."""
         super().add(x, coefficients)
         if len(self.coefficients) > self.budget:
             least = int(np.argmin(np.abs(self.coefficients).max(axis=1)))
-            self.weights += np.outer(
-                self.features(take(self.atoms, slice(least, least + 1)))[0], self.coefficients[least]
-            )
+            moved = self.features(take(self.atoms, slice(least, least + 1)))[0]
+            self.weights = self.weights + np.outer(moved, self.coefficients[least])
             stay = np.delete(np.arange(len(self.coefficients)), least)
             self.atoms, self.coefficients = take(self.atoms, stay), self.coefficients[stay]
 

@@ -6,6 +6,7 @@ c_s φ_s, which also stands where a derivative is 0 (the printed b-form divides 
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from squeak.core.kernels import block, diagonal
 from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.screening import entry_score
 from squeak.core.seeds import RandomState, coins
-from squeak.core.state import checked, number, numbers, seed, whole, wholes
+from squeak.core.state import checked, number, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.base import OnlineEstimator, check_positive
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
@@ -68,6 +69,13 @@ class KonsHead:
         self.q = np.zeros(0)
         self.factor = GrowingCholesky()
         self.gain = 0.0
+
+    def copy(self) -> KonsHead:
+        """Return a head of its own in the same state; arrays are shared, for none is changed in place."""
+        head = copy(self)
+        head.rule, head.sketch = copy(self.rule), copy(self.sketch)
+        head.c, head.rows, head.D = list(self.c), list(self.rows), list(self.D)
+        return head
 
     def expansion(self) -> Array:
         """Return θ with u = Σ θ_s φ_s, the weights before the next round."""
@@ -158,23 +166,35 @@ class KonsLearner:
         """Predict one row, then learn from it."""
         column, diag = self._column(x)[0], float(diagonal(self.kernel, x)[0])
         uniform = float(coins(self.seed, self.n_seen, 1)[0])
-        said = [head.learn(column, diag, y, uniform) for head, y in zip(self.heads, targets, strict=True)]
-        self.rows = copy_rows(x) if self.rows is None else join(self.rows, x)
-        self.n_seen += 1
+        heads = [head.copy() for head in self.heads]
+        said = [head.learn(column, diag, y, uniform) for head, y in zip(heads, targets, strict=True)]
+        rows = copy_rows(x) if self.rows is None else join(self.rows, x)
+        self.__dict__.update(heads=heads, rows=rows, n_seen=self.n_seen + 1)  # at once: learned or not
         return said
+
+    def copy(self) -> KonsLearner:
+        """Return a learner of its own in the same state; heads are shared, for rows replace them."""
+        return copy(self)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data."""
         arrays, contents = rows_to_arrays(self.rows), []
         for i, head in enumerate(self.heads):
-            arrays[f"head{i}_c"] = np.array(head.c)
-            arrays[f"head{i}_rows"] = np.array(head.rows, dtype=np.int64)
-            arrays[f"head{i}_D"], arrays[f"head{i}_q"] = np.array(head.D), head.q
-            arrays[f"head{i}_factor"] = head.factor.inverse
-            if head.sketch is not None:
-                arrays[f"head{i}_sketch"] = head.sketch.factor.inverse
-            contents.append({"bound": head.rule.bound, "round": head.rule.round, "gain": head.gain})
-        return arrays, {"n_seen": self.n_seen, "seed": self.seed, "heads": contents}
+            values = {
+                "c": np.array(head.c),
+                "rows": np.array(head.rows, dtype=np.int64),
+                "D": np.array(head.D),
+                "q": head.q,
+                "factor": head.factor.inverse,
+                "sketch": None if head.sketch is None else head.sketch.factor.inverse,
+                "bound": head.rule.bound,
+                "round": head.rule.round,
+                "gain": head.gain,
+            }
+            some, content = parts(HEAD, values, f"head{i}_")
+            arrays.update(some)
+            contents.append(content)
+        return arrays, {**parts(STATE, vars(self))[1], "heads": contents}
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, take
 from squeak.core.seeds import coins
-from squeak.core.state import LEAST, checked, numbers, seed, whole, wholes
+from squeak.core.state import LEAST, checked, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.guarded import GuardedHead
 from squeak.online.newton import NewtonHead, StepRule
@@ -123,10 +124,15 @@ class NewtonLearner:
             for column, head in enumerate(heads):
                 predictions[tile, column] = learn(head, features, targets[tile, column], grown)
             first, size = last, size + len(grown)
-        self.space, self.heads = space, heads
-        self.n_seen += n
-        self.growths += len(growths)
+        after = {"space": space, "heads": heads, "n_seen": self.n_seen + n, "growths": self.growths + len(growths)}
+        self.__dict__.update(after)  # at once: an interrupt leaves the part learned or not
         return predictions
+
+    def copy(self) -> NewtonLearner:
+        """Return a learner of its own in the same state."""
+        other = copy(self)
+        other.heads = [head.copy() for head in self.heads]
+        return other
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it; the fast path for rows that come singly."""
@@ -163,19 +169,21 @@ class NewtonLearner:
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data."""
         space, scorer = self.space, self.space.scorer
-        arrays = {
+        values = {
             "atom_weights": scorer.weights,
             "atom_factor": scorer.factor.inverse,
             "factor": space.factor.inverse,
             "members": space.members,
-            **rows_to_arrays(scorer.atoms),
+            **{name: getattr(self, name) for name in ("n_seen", "growths", "seed")},
         }
+        arrays, facts = parts(STATE, values)
+        arrays.update(rows_to_arrays(scorer.atoms))
         contents = []
         for i, head in enumerate(self.heads):
             some, content = head.to_parts(f"head{i}_")
             arrays.update(some)
             contents.append(content)
-        return arrays, {"n_seen": self.n_seen, "growths": self.growths, "seed": self.seed, "heads": contents}
+        return arrays, {**facts, "heads": contents}
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""

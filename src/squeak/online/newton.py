@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from squeak.core.state import checked, number, numbers, whole
+from squeak.core.state import checked, number, numbers, parts, whole
 from squeak.core.types import Array
 from squeak.online.losses import SMALLEST_ERROR, Loss, SquaredLoss, clipped_part
 
@@ -271,9 +271,8 @@ class NewtonHead:
         """Return the arrays, their names beginning with ``prefix``, and the rest as JSON data."""
         j = len(self.weights)
         pending = np.concatenate([*self.pending, np.zeros((0, j))])
-        arrays = {"weights": self.weights, "P": self.P, "A": self.A, "pending": pending}
-        content = {"gain": self.gain, "bound": self.rule.bound, "round": self.rule.round}
-        return {prefix + name: array for name, array in arrays.items()}, content
+        rule = {"gain": self.gain, "bound": self.rule.bound, "round": self.rule.round}
+        return parts(STATE, {"weights": self.weights, "P": self.P, "A": self.A, "pending": pending, **rule}, prefix)
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], prefix: str, size: int) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +52,9 @@ class Learner(Protocol):
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
+
+    def copy(self) -> Any:
+        """Return a learner in the same state that :meth:`learn` of this one leaves as it is."""
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data."""
@@ -101,7 +105,19 @@ class Stream:
         self.resolved: Any = None
         self.learner: Learner | None = None
         self.held: tuple[Rows, Array] | None = None
-        self.n_seen = 0
+
+    @property
+    def n_seen(self) -> int:
+        """How many rows have been learned."""
+        if self.warming:
+            return 0 if self.held is None else len(self.held[1])
+        return 0 if self.learner is None else self.learner.n_seen
+
+    def copy(self) -> Stream:
+        """Return a stream in the same state that learning from more rows by this one leaves as it is."""
+        other = copy(self)
+        other.learner = None if self.learner is None else self.learner.copy()
+        return other
 
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs); 0 before anything is known."""
@@ -120,23 +136,25 @@ class Stream:
         n, at, predictions = n_rows(X), 0, np.zeros(targets.shape)
         while self.warming and at < n:
             stop = min(n, at + min(count for count in WARM_UP if count > self.n_seen) - self.n_seen)
-            here = slice(at, stop)
-            predictions[here] = self._learn_held(take(X, here), targets[here])
+            here, after = slice(at, stop), copy(self)
+            after.learner = deepcopy(self.learner)  # of few rows
+            predictions[here], doubt = after._learn_held(take(X, here), targets[here])
+            self.__dict__.update(after.__dict__)  # at once: an interrupt leaves all of these rows learned or none
             at = stop
+            if doubt:  # said last, for a warning may be an error
+                warnings.warn(f"{doubt}: the kernel's width is set to 1", stacklevel=2)
         if at < n and self.learner is not None:
             predictions[at:] = self.learner.learn(take(X, slice(at, n)), targets[at:])
-            self.n_seen = self.learner.n_seen
         return predictions
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
         if self.warming or self.learner is None:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
-        said = self.learner.learn_row(x, targets)
-        self.n_seen = self.learner.n_seen
-        return said
+        return self.learner.learn_row(x, targets)
 
-    def _learn_held(self, X: Rows, targets: Array) -> Array:
+    def _learn_held(self, X: Rows, targets: Array) -> tuple[Array, str]:
+        """Learn from some of the first rows; returns the predictions, and why no width can be learned."""
         if self.held is None:
             held = copy_rows(X), targets.copy()
         else:
@@ -147,27 +165,22 @@ class Stream:
             said = np.array([self.learner.learn_row(X, targets[0].tolist())])
         else:
             said = self.learner.learn(X, targets)
-        self.held = held
-        self.n_seen += len(targets)
+        self.held, doubt = held, ""
         if self.n_seen in WARM_UP:
             last = self.n_seen == WARM_UP[-1]
             kernel = self._width_of(held[0])
             if kernel is None and not last:
-                return said
+                return said, doubt
             self._begin(_with_width_one(self.kernel) if kernel is None else kernel, held[0])
             if self.learner is not None:
                 self.learner.learn(*held)
             if last:
                 self.warming, self.held = False, None
-                if kernel is None:  # said last, for a warning may be an error
+                if kernel is None:
                     alike = same_rows(held[0], take(held[0], np.zeros(n_rows(held[0]), dtype=np.int64)))
-                    reason = (
-                        "the first rows are all equal"
-                        if alike
-                        else "distances of the first rows overflow or vanish"
-                    )
-                    warnings.warn(f"{reason}: the kernel's width is set to 1", stacklevel=2)
-        return said
+                    doubt = "the first rows are all equal"
+                    doubt = doubt if alike else "distances of the first rows overflow or vanish"
+        return said, doubt
 
     def _width_of(self, rows: Rows) -> Any:
         """Return the kernel with its width learned from rows, or None where they do not tell one."""
@@ -193,24 +206,26 @@ class Stream:
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        self.n_seen, self.warming = content["n_seen"], content["warming"]
-        if self.warming and (not needs_rows(self.kernel) or self.n_seen >= WARM_UP[-1]):
+        n_seen, self.warming = content["n_seen"], content["warming"]
+        if self.warming and (not needs_rows(self.kernel) or n_seen >= WARM_UP[-1]):
             raise ValueError("the stream cannot be one that waits for its first rows")
-        if not self.warming and content["learner"] is None and self.n_seen:
+        if not self.warming and content["learner"] is None and n_seen:
             raise ValueError("the learner is missing")
         if content["learner"] is not None:
             self._begin(resolved, head)
             if self.learner is not None:
                 self.learner.set_parts(arrays, content["learner"])
-                if self.learner.n_seen != self.n_seen:
+                if self.learner.n_seen != n_seen:
                     raise ValueError("the learner has seen other rows than the stream")
-        if self.warming and self.n_seen:
+        if self.warming and n_seen:
             rows = rows_from_arrays(arrays, "held_")
             check_same_kind(rows, head)
-            if n_rows(rows) != self.n_seen or width_of(rows) != width_of(head):
+            if n_rows(rows) != n_seen or width_of(rows) != width_of(head):
                 raise ValueError("the held rows do not fit")
             found = checked({"held_targets": numbers(n_rows(rows), self.n_outputs)}, arrays, {})
             self.held = rows, found["held_targets"].copy()
+        if self.n_seen != n_seen:
+            raise ValueError("the rows seen do not fit")
 
 
 def _with_width_one(kernel: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,15 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.rows import n_rows, take
-from squeak.core.sources import RowSource
+from squeak.core.sources import Cursor, RowSource
 from squeak.core.types import Array, IntArray
 from squeak.online.base import OnlineEstimator
 from squeak.online.batch import Batch
+from squeak.online.checkpoint import OnlineRun
 from squeak.online.faces import OnlineClassifier
 from squeak.online.kons import KonsLearner
 from squeak.online.learner import NewtonLearner
+from squeak.samplers.checkpoint import fit_with_checkpoint
 
 POINTS = 200
 """About so many points of the curve are kept where the number of rows is known."""
@@ -84,7 +87,15 @@ class Progress:
         return np.asarray(np.cumsum(self.surrogate - batch.losses_)[self.rows - 1])
 
 
-def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 0) -> Progress:
+def progressive_validation(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 30.0,
+    verbose: int = 0,
+) -> Progress:
     """Predict each row, count its loss, then let the model learn from it.
 
     The model goes on from where it is (a fresh one begins) and has learned all rows at the end, as by
@@ -96,6 +107,12 @@ def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 
     X : rows of shape (n, d), or a row source with a target
     y : array of shape (n,)
         Left out for a row source.
+    checkpoint : path, optional
+        Keep the learner, its place in a row source and every loss in this file, replaced as the pass goes on. If
+        the process dies, the same call goes on from there and ends in the same bits (``times`` aside). A file that
+        holds an unfinished pass of another learner or over other data is refused.
+    every : float
+        Seconds between two writes of the checkpoint; 0 writes after every block.
     verbose : int
         1: a progress bar with the loss so far.
 
@@ -121,32 +138,44 @@ def progressive_validation(model: Any, X: Any, y: Any = None, *, verbose: int = 
     """
     if not isinstance(model, OnlineEstimator):
         raise TypeError(f"progressive_validation takes an estimator of squeak.online, not {type(model).__name__}")
+    run = OnlineRun(model, lambda *place: _learn(*place, y=y, verbose=verbose))
+    if checkpoint is None:
+        run._read(X, None)
+    else:
+        fit_with_checkpoint(run, X, checkpoint, every)
+    losses, surrogate, table = run.curves()
+    numbers = table[:, :3].astype(np.int64)
+    return Progress(losses, surrogate, numbers[:, 0], numbers[:, 1], numbers[:, 2], table[:, 3])
+
+
+def _learn(run: OnlineRun, X: Any, start: Cursor | None, keeper: Any, *, y: Any, verbose: int) -> None:
+    """Predict and learn row after row, from a place of the source on, and note every loss."""
+    model = run.model
     total = X.n_rows if isinstance(X, RowSource) else len(y) if y is not None and hasattr(y, "__len__") else None
-    losses, surrogate, points = [], [], []
     seen, spent, hits = 0, 0.0, 0.0
+    if run.points:
+        seen, spent, hits = int(run.points[-1][-1, 0]), float(run.points[-1][-1, 3]), float(run.losses[-1].sum())
     with _Bar(type(model).__name__, total, verbose) as bar:
-        for block, targets in model._blocks(X, y):
-            start = time.perf_counter()
+        bar.advance(seen, hits / max(seen, 1), 0) if seen else None
+        for block, targets, cursor in model._blocks(X, y, start):
+            began = time.perf_counter()
             rows, encoded = model._check_block(block, targets, prepared=isinstance(X, RowSource))
-            spent += time.perf_counter() - start
+            spent += time.perf_counter() - began
             step = int(np.clip((total or n_rows(rows)) // POINTS, 1, LARGEST_STEP))
             for tile in engine.tiles(n_rows(rows), step):
-                start = time.perf_counter()
+                began = time.perf_counter()
                 scores = model._feed(take(rows, tile), encoded[tile])
-                spent += time.perf_counter() - start
+                spent += time.perf_counter() - began
                 own = np.asarray(model._loss().value(encoded[tile], scores)).sum(axis=1)
                 counted = _errors(scores, encoded[tile]) if isinstance(model, OnlineClassifier) else own
-                losses.append(counted)
-                surrogate.append(own)
                 seen, hits = seen + len(own), hits + float(counted.sum())
                 facts = _facts(model)
-                points.append((seen, facts["atoms"], facts["growths"], spent))
+                run.losses.append(counted)
+                run.surrogate.append(own)
+                run.points.append(np.array([[seen, facts["atoms"], facts["growths"], spent]]))
                 bar.advance(len(own), hits / seen, facts["atoms"])
-    table = np.array(points)
-    numbers = table[:, :3].astype(np.int64)
-    return Progress(
-        np.concatenate(losses), np.concatenate(surrogate), numbers[:, 0], numbers[:, 1], numbers[:, 2], table[:, 3]
-    )
+            if keeper is not None:
+                run.keep(keeper, cursor)
 
 
 def regret_bound(model: Any, norm: float) -> float | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from squeak.report.figures import save_figure
+
 COLOURS = (
     *("#0b6e99", "#d9730d", "#448361", "#9f6b53", "#9065b0", "#c14c8a"),
     *("#d44c47", "#cb912f", "#787774", "#337ea9", "#1f1f1f"),
@@ -60,5 +62,5 @@ def draw_comparison(table: Any, path: str | os.PathLike[str] | None = None, titl
     if title:
         figure.suptitle(title)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        save_figure(figure, path)
     return figure

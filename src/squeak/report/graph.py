@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from squeak.graphs.forms import read_graph
+from squeak.report.figures import save_figure
 
 
 def draw_sparsifier(
@@ -65,5 +66,5 @@ def draw_sparsifier(
     if title:
         figure.suptitle(title)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        save_figure(figure, path)
     return figure

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from squeak.report.comparison import COLOURS
+from squeak.report.figures import save_figure
 
 
 def draw_progress(runs: Any, path: str | os.PathLike[str] | None = None, title: str = "") -> Any:
@@ -62,5 +63,5 @@ def draw_progress(runs: Any, path: str | os.PathLike[str] | None = None, title: 
     if title:
         figure.suptitle(title)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        save_figure(figure, path)
     return figure

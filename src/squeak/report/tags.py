@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import Any
+
+from squeak.core.text import for_page
 
 VOID = frozenset({"meta", "br", "link", "img"})
 
@@ -19,8 +20,7 @@ def text(value: Any) -> Safe:
     """Return a text as markup: escaped, without characters that a page cannot hold."""
     if isinstance(value, Safe):
         return value
-    clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(value))
-    return Safe(html.escape(clean, quote=True))
+    return Safe(for_page(value))
 
 
 def join(*parts: Any) -> Safe:
@@ -48,8 +48,8 @@ def tag(element: str, /, *children: Any, **attributes: Any) -> Safe:
         if value is None or value is False:
             continue
         key = key.rstrip("_").replace("_", "-")
-        shown = fixed(value) if isinstance(value, float) else str(value)
-        words.append(f" {key}" if value is True else f' {key}="{html.escape(shown, quote=True)}"')
+        shown = for_page(fixed(value) if isinstance(value, float) else value)
+        words.append(f" {key}" if value is True else f' {key}="{shown}"')
     opening = f"<{element}{''.join(words)}>"
     return Safe(opening if element in VOID else f"{opening}{join(*children)}</{element}>")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from squeak.report.figures import save_figure
 from squeak.samplers.tree import Tree
 
 
@@ -89,7 +90,7 @@ def draw_tree(tree: Tree, nodes: Any = None, path: str | os.PathLike[str] | None
     if title:
         axes.set_title(title)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        save_figure(figure, path)
     return figure
 
 

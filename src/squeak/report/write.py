@@ -87,7 +87,7 @@ def family_of(obj: Any) -> str:
     if isinstance(obj, OnlineEstimator):
         return "online"
     room = type(obj).__module__.split(".")[:2]
-    if kind == "edges":
+    if kind in ("edges", "edge-stream"):
         return "edges"
     if kind == "dpp":
         return "dpp"
@@ -144,6 +144,7 @@ def _tabs(
     if family == "preprocessing":
         return [], [("Columns", f"{len(obj.columns):,}"), ("Numbers", f"{obj.n_features:,}")]
     if family == "edges":
+        obj = getattr(obj, "sample_", obj)
         facts = [("Edges kept", f"{len(obj):,}"), ("Edges seen", f"{obj.n_seen:,}"), ("Nodes", f"{obj.n_nodes:,}")]
         return [edges_tab(obj)], [*facts, ("Oversampling", number(obj.oversampling)), ("Ridge", number(obj.ridge))]
     if family == "bandit":

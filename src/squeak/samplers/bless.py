@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,25 @@ from squeak.core.kernels import diagonal, gram
 from squeak.core.leverage import dictionary_scores
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.thinning import thin_to
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, check_max_atoms
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, constant_diagonal, merge_draws
 from squeak.samplers.theory import bless_oversampling
 
-LARGE = 1e6
-"""Times the largest ridge, no more than a row is kept: where a limit is sought from above."""
+SPARE_CANDIDATES = 20
+"""Where exactly m atoms are to be drawn, 2·m + 20 candidates are expected: fewer than m are unheard of."""
 
 SMALLEST_PART = 1e-7
 """Where max_atoms alone is given, the walk ends at this part of n·κ² at the latest."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many atoms a draw may leave, and whether it shall leave as many as that."""
+
+    limit: int
+    full: bool
 
 
 class _Bless(BatchSampler):
@@ -58,19 +67,23 @@ class _Bless(BatchSampler):
 
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
         if self.ridge is None and self.max_atoms is not None:
-            return SMALLEST_PART * n_rows(first_rows) * _largest_diagonal(kernel, first_rows)
+            smallest = SMALLEST_PART * n_rows(first_rows) * _largest_diagonal(kernel, first_rows)
+            if not smallest > 0:
+                raise ValueError(f"{kernel!r} is zero for all rows: no row tells anything; use another kernel")
+            return smallest
         return super()._first_ridge(kernel, first_rows)
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         limit = None if self.max_atoms is None else check_max_atoms(self.max_atoms)
         path: list[Choice] = []
         read, nobody = 0, np.zeros(0, dtype=np.int64)
-        before = Choice(nobody, np.zeros(0), nobody, 1, LARGE * self._top(X, plan), None)
-        for level, ridge in enumerate(self._ridges(X, plan)):
-            asked = ridge
-            if limit is not None:
-                ridge = self._affordable(before, X, plan, ridge, limit)
-            choice, looked_at = self._draw(X, plan, before, ridge, generator_at(seed, SAMPLE, level), limit)
+        before = Choice(nobody, np.zeros(0), nobody, 1, self._top(X, plan), None)
+        for level, asked in enumerate(self._ridges(X, plan)):
+            ridge = asked
+            if limit is not None and before.rows.size:
+                ridge = self._affordable(before, X, plan, asked, limit)
+            size = None if limit is None else Size(limit, full=ridge > asked)
+            choice, looked_at = self._draw(X, plan, before, ridge, generator_at(seed, SAMPLE, level), size)
             read += looked_at
             if choice.rows.size == 0:  # oversampling·d_eff is below a few: one row stands for all
                 one = generator_at(seed, SAMPLE, level, 1).integers(0, n_rows(X), 1)
@@ -87,24 +100,17 @@ class _Bless(BatchSampler):
         The size to expect is read from the dictionary before alone, not from the draw to come: the choice of
         the last ridge then has no part in any row's chance, and weights stay unbiased.
         """
-        if before.rows.size:
-            K = gram(plan.kernel, take(X, before.rows))
-
-            def dimension(trial: float) -> float:
-                return float(before.weights @ dictionary_scores(K, before.weights, trial))
-        else:
-            largest, n = _largest_diagonal(plan.kernel, X), n_rows(X)
-
-            def dimension(trial: float) -> float:
-                return n * largest / (largest + trial)
+        K = gram(plan.kernel, take(X, before.rows))
 
         def fits(trial: float) -> bool:
-            expected = plan.oversampling * dimension(trial)
-            return expected + math.sqrt(expected) <= limit
+            scores = dictionary_scores(K, before.weights, trial)
+            return plan.oversampling * float(before.weights @ scores) <= limit
 
         if fits(ridge):
             return ridge
-        low, high = ridge, before.ridge
+        low, high = ridge, max(before.ridge, 2.0 * ridge)
+        while not fits(high):
+            low, high = high, 4.0 * high
         while high / low > 1.02:
             middle = math.sqrt(high * low)
             low, high = (low, middle) if fits(middle) else (middle, high)
@@ -123,7 +129,7 @@ class _Bless(BatchSampler):
             yield plan.ridge if level == levels else float(top * (plan.ridge / top) ** (level / levels))
 
     def _draw(
-        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, limit: int | None
+        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, size: Size | None
     ) -> tuple[Choice, int]:
         """Return the dictionary at a ridge, and how many rows were scored for it."""
         raise TypeError(f"{type(self).__name__} is abstract")
@@ -156,7 +162,8 @@ class BlessR(_Bless):
     oversampling : float or "theory"
         Atoms per unit of effective dimension; 2 to 10 in practice.
     max_atoms : int, optional
-        Walk down the ridges as far as this size allows. With a ridge too, whichever comes first.
+        Walk down the ridges as far as this size allows, and keep exactly so many rows at the last of them. With
+        a ridge too, whichever comes first. A kernel of low rank needs fewer: about oversampling times its rank.
     step : float
         The factor between two ridges.
     eps, delta, n : optional
@@ -186,8 +193,8 @@ class BlessR(_Bless):
     >>> s = BlessR(kernel=RBF(2.0), ridge=10.0, oversampling=5, random_state=0).fit(X)
     >>> s.dictionary_.ridge, len(s.path_)
     (10.0, 9)
-    >>> len(BlessR(kernel=RBF(2.0), max_atoms=80, random_state=0).fit(X).dictionary_) <= 80
-    True
+    >>> len(BlessR(kernel=RBF(2.0), max_atoms=80, random_state=0).fit(X).dictionary_)
+    80
     """
 
     def __init__(
@@ -217,40 +224,40 @@ class BlessR(_Bless):
     copies = 1  # a class attribute: each row has one coin
 
     def _draw(
-        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, limit: int | None
+        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, size: Size | None
     ) -> tuple[Choice, int]:
-        candidates, bounds = _candidates(X, plan, ridge, rng)
+        full = size is not None and size.full
+        least = 2 * size.limit + SPARE_CANDIDATES if size is not None and full else 0
+        candidates, bounds = _candidates(X, plan, ridge, rng, least)
         u = rng.random(len(candidates))
         if candidates.size == 0:
             return Choice(candidates, np.zeros(0), np.zeros(0, dtype=np.int64), 1, ridge, plan.oversampling), 0
-        looked_at = len(candidates)
-
-        def chances_at(trial: float) -> Array:
-            scores = bounded_scores(before, X, plan, trial, candidates)
-            return np.minimum(plan.oversampling * scores, bounds)
-
-        chances = chances_at(ridge)
-        kept = u * bounds < chances
-        while limit is not None and kept.sum() > limit:
-            # an unlucky draw: what was kept is thinned on at a larger ridge, so that weights stay unbiased
-            ridge *= 1.1
-            lowered = np.minimum(chances, chances_at(ridge))
-            kept &= rng.random(len(kept)) * chances < lowered
-            chances = lowered
-            looked_at += len(candidates)
-        ones = np.ones(int(kept.sum()), dtype=np.int64)
-        return Choice(candidates[kept], chances[kept], ones, 1, ridge, plan.oversampling), looked_at
+        wanted = plan.oversampling * bounded_scores(before, X, plan, ridge, candidates)
+        kept, chances, ones = candidates, bounds, np.ones(len(candidates), dtype=np.int64)
+        if not full:
+            stay = u * bounds < wanted
+            kept, chances, wanted, ones = kept[stay], np.minimum(wanted, bounds)[stay], wanted[stay], ones[stay]
+        if size is not None and len(kept) > size.limit:
+            # Row i is among those left with probability β_i. Given them, it stays with probability p_i/β_i, where
+            # p_i is fixed before this draw: E[1/p_i; kept] = E[1/β_i; left] = 1, whatever the p_i are.
+            chances, left = thin_to(chances, ones, wanted, size.limit, rng)
+            stay = left > 0
+            kept, chances, ones = kept[stay], chances[stay], ones[stay]
+        return Choice(kept, chances, ones, 1, ridge, plan.oversampling), len(candidates)
 
 
-def _candidates(X: Rows, plan: Plan, ridge: float, rng: np.random.Generator) -> tuple[IntArray, Array]:
-    """Return the rows that are looked at, and the probability with which each was."""
+def _candidates(
+    X: Rows, plan: Plan, ridge: float, rng: np.random.Generator, least: int = 0
+) -> tuple[IntArray, Array]:
+    """Return the rows looked at, ``least`` or more of them to be expected, and the chance with which each was."""
     n, constant = n_rows(X), constant_diagonal(plan.kernel, X)
+    floor = min(1.0, least / n)
     if constant is None:
         diag = diagonal(plan.kernel, X)
-        bounds = np.minimum(1.0, plan.oversampling * diag / (diag + ridge))
+        bounds = np.maximum(np.minimum(1.0, plan.oversampling * diag / (diag + ridge)), floor)
         chosen = np.flatnonzero(rng.random(n) < bounds)
         return chosen, bounds[chosen]
-    bound = min(1.0, plan.oversampling * constant / (constant + ridge))
+    bound = max(min(1.0, plan.oversampling * constant / (constant + ridge)), floor)
     if bound == 1.0:
         return np.arange(n), np.ones(n)
     chosen = np.sort(distinct(n, int(rng.binomial(n, bound)), rng))
@@ -341,21 +348,21 @@ class Bless(_Bless):
     copies = 1  # a class attribute: the coins of an atom are its draws
 
     def _draw(
-        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, limit: int | None
+        self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, size: Size | None
     ) -> tuple[Choice, int]:
         n = n_rows(X)
         asked = plan.oversampling if self.candidates is None else self.candidates
         if isinstance(asked, bool) or not isinstance(asked, int | float | np.number) or not 0 < asked < np.inf:
             raise ValueError(f"candidates must be positive and finite; it is {self.candidates!r}")
-        size = math.ceil(asked * min(n * _largest_diagonal(plan.kernel, X) / ridge, n))
-        rows = np.arange(n) if size >= n else rng.integers(0, n, size)
+        tried = math.ceil(asked * min(n * _largest_diagonal(plan.kernel, X) / ridge, n))
+        rows = np.arange(n) if tried >= n else rng.integers(0, n, tried)
         scores = bounded_scores(before, X, plan, ridge, rows)
         looked_at = len(rows)
         if scores.sum() <= 0:  # zero on all rows looked at
             return Choice(rows[:0], scores[:0], rows[:0], 1, ridge, None), looked_at
         wanted = max(1, math.ceil(plan.oversampling * n / len(scores) * float(scores.sum())))  # ⌈q·d̃⌉
-        if limit is not None:
-            wanted = min(wanted, limit)
+        if size is not None:
+            wanted = size.limit if size.full else min(wanted, size.limit)
         chances = scores / scores.sum()
         draws = rng.choice(len(rows), wanted, p=chances)
         return merge_draws(rows[draws], chances[draws] * len(rows) / n, wanted, ridge), looked_at

@@ -25,8 +25,8 @@ from squeak.core.dictionary import (
 from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor, check_ridge
 from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
-from squeak.core.sources import Cursor, RowSource, reopen, rows
-from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, seed, text, whole, wholes
+from squeak.core.sources import Cursor, RowSource, rows
+from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole, wholes
 from squeak.samplers.base import Plan, own_kernel
 from squeak.samplers.kors import Kors
 from squeak.samplers.squeak import Squeak
@@ -38,21 +38,24 @@ NOT_COMPARED = ("verbose", "random_state")
 
 
 class Run:
-    """One run with a checkpoint: writes the latest state at the end of a block when it is due."""
+    """One run with a checkpoint: writes the latest state at the end of a block when it is due.
 
-    def __init__(
-        self, sampler: StreamSampler, source: RowSource, path: str | os.PathLike[str], every: float
-    ) -> None:
+    Whatever reads a row source block by block can have one: Squeak, Kors and the sparsifiers of a stream of edges.
+    It gives its states' parts (``_parts_at``), takes them back (``_state_from``), opens its source (``_as_source``,
+    ``_reopened``) and reads it (``_read``, ``_restore``). A state is a value that no later block changes.
+    """
+
+    def __init__(self, sampler: Any, source: RowSource, path: str | os.PathLike[str], every: float) -> None:
         if isinstance(every, bool) or not isinstance(every, int | float) or not every >= 0:
             raise ValueError(f"every must be a number of seconds from 0 on; it is {every!r}")
         self.sampler, self.source, self.path, self.every = sampler, source, Path(path), every
-        self._last: tuple[State, list[dict[str, float]], Cursor] | None = None
+        self._last: tuple[Any, list[dict[str, float]], Cursor] | None = None
         self._written = -1
         self._when = time.monotonic()
         _check_writable(self.path)
-        _params_to_data(sampler)  # what cannot be stored is refused now, not after hours
+        params_to_data(sampler)  # what cannot be stored is refused now, not after hours
 
-    def keep(self, state: State, history: list[dict[str, float]], cursor: Cursor) -> None:
+    def keep(self, state: Any, history: list[dict[str, float]], cursor: Cursor) -> None:
         """Take note of the state at the end of a block, and write it when it is due."""
         self._last = (state, list(history), cursor)
         if time.monotonic() - self._when >= self.every:
@@ -63,7 +66,7 @@ class Run:
         if self._last is None or (self._written == self._last[2].kept and not finished):
             return
         state, history, cursor = self._last
-        arrays, content = parts_of(self.sampler, state, history)
+        arrays, content = self.sampler._parts_at(state, history)
         content["run"] = {
             "cursor": [cursor.part, cursor.row, cursor.kept, cursor.skipped],
             "fingerprint": self.source.fingerprint,
@@ -72,25 +75,26 @@ class Run:
             "skipped": self.source.skipped_ if finished else cursor.skipped,
         }
         try:
-            storage.write(self.path, StreamSampler.kind, arrays, content)
+            storage.write(self.path, self.sampler.kind, arrays, content)
         except OSError as error:
             good = (
                 f"the last good checkpoint is that of row {self._written:,}"
                 if self._written >= 0
                 else "there is none"
             )
+            kept = ", and the sampler keeps all rows up to here" if hasattr(self.sampler, "resume") else ""
             raise storage.CheckpointError(
                 f"the checkpoint {self.path} could not be written at row {cursor.kept:,} "
-                f"({error.strerror or error}); {good}, and the sampler keeps all rows up to here"
+                f"({error.strerror or error}); {good}{kept}"
             ) from error
         self._written, self._when = cursor.kept, time.monotonic()
 
     def read(
         self,
-        state: State | None = None,
+        state: Any = None,
         start: Cursor | None = None,
         past: list[dict[str, float]] | None = None,
-    ) -> StreamSampler:
+    ) -> Any:
         """Read the rows, from a place on, to their end; what stops it leaves a checkpoint."""
         self._written = -1 if start is None else start.kept
         try:
@@ -102,24 +106,20 @@ class Run:
         return self.sampler
 
 
-def fit_with_checkpoint(
-    sampler: StreamSampler, X: Any, path: str | os.PathLike[str], every: float
-) -> StreamSampler:
+def fit_with_checkpoint(sampler: Any, X: Any, path: str | os.PathLike[str], every: float) -> Any:
     """Begin a run, or go on with one of the same parameters and data; one that has ended is returned as it is."""
-    run = Run(sampler, _as_source(X, sampler), path, every)
+    run = Run(sampler, sampler._as_source(X), path, every)
     if not run.path.exists():
         return run.read()
-    saved = _Saved.open(run.path, sampler.kernel)
+    saved = _Saved.open(run.path, type(sampler), getattr(sampler, "kernel", None))
     try:
         _check_same_parameters(sampler, saved.content)
         _check_same_data(run, saved)
     except ValueError as error:
         if saved.finished:
             return run.read()  # a run that is over may be replaced
-        raise ValueError(
-            f"{run.path} holds an unfinished run {error}: finish it with "
-            f"{saved.content.get('sampler')}.resume, or delete it"
-        ) from None
+        way = f"with {saved.content.get('sampler')}.resume" if hasattr(sampler, "resume") else "as it was begun"
+        raise ValueError(f"{run.path} holds an unfinished run {error}: finish it {way}, or delete it") from None
     if saved.finished and run.source.fingerprint:
         sampler._restore(saved.state, saved.history)
         run.source.skipped_ = saved.skipped
@@ -128,17 +128,18 @@ def fit_with_checkpoint(
 
 
 def resume(
-    cls: type[StreamSampler],
+    cls: Any,
     path: str | os.PathLike[str],
     source: Any,
     *,
-    kernel: Any,
+    kernel: Any = None,
     every: float,
-    verbose: int | None,
-) -> StreamSampler:
+    verbose: int | None = None,
+) -> Any:
     """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
-    saved = _Saved.open(Path(path), kernel)
-    sampler = saved.sampler
+    saved = _Saved.open(Path(path), cls, kernel)
+    with storage.reading(os.fspath(path)):
+        sampler = cls.from_parts(saved.arrays, saved.content, kernel)
     if not isinstance(sampler, cls):
         name = type(sampler).__name__
         raise TypeError(f"{os.fspath(path)} holds a run of {name}: use {name}.resume")
@@ -149,8 +150,8 @@ def resume(
     if source is None:
         if saved.recipe is None:
             raise ValueError(f"{os.fspath(path)}: the rows of this run did not come from files; pass source=")
-        source = reopen(saved.recipe, saved.state.preprocessing)
-    run = Run(sampler, _as_source(source, sampler), path, every)
+        source = sampler._reopened(saved.recipe, saved.state.preprocessing)
+    run = Run(sampler, sampler._as_source(source), path, every)
     try:
         _check_same_data(run, saved)
     except ValueError as error:
@@ -158,12 +159,12 @@ def resume(
     return _go_on(run, saved)
 
 
-def _as_source(X: Any, sampler: StreamSampler) -> RowSource:
+def as_source(X: Any, kernel: Any) -> RowSource:
     """Return rows as a source that gives the same rows as ``fit`` without a checkpoint would read."""
     if isinstance(X, RowSource):
         return X
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and not np.ma.isMaskedArray(X)):
-        X = check_rows(X, own_kernel(sampler.kernel))
+        X = check_rows(X, own_kernel(kernel))
     if isinstance(X, list):
         raise TypeError("a run over objects can have no checkpoint: only rows of numbers are stored")
     return rows(X)
@@ -173,9 +174,9 @@ def _as_source(X: Any, sampler: StreamSampler) -> RowSource:
 class _Saved:
     """What a checkpoint holds."""
 
-    sampler: StreamSampler
+    arrays: dict[str, Any]
     content: dict[str, Any]
-    state: State
+    state: Any
     history: list[dict[str, float]]
     cursor: Cursor
     fingerprint: str
@@ -184,18 +185,17 @@ class _Saved:
     skipped: int
 
     @classmethod
-    def open(cls, path: Path, kernel: Any) -> _Saved:
+    def open(cls, path: Path, owner: Any, kernel: Any) -> _Saved:
         """Read a checkpoint; a damaged one is a StorageError."""
-        _, arrays, content = storage.read(path, StreamSampler.kind)
+        _, arrays, content = storage.read(path, owner.kind)
         run = content.get("run")
         if run is None:
             raise ValueError(f"{path} holds a saved sampler, not a checkpoint; squeak.load reads it")
         with storage.reading(str(path)):
-            found, history = state_from(arrays, content, kernel)
-            sampler = sampler_from(arrays, content, kernel)
+            found, history = owner._state_from(arrays, content, kernel)
             facts = checked(RUN, {}, run)
             cursor = Cursor(*(_count(place) for place in run["cursor"]))
-            return cls(sampler, content, found, history, cursor, recipe=run["recipe"], **facts)
+            return cls(arrays, content, found, history, cursor, recipe=run["recipe"], **facts)
 
 
 def _check_same_data(run: Run, saved: _Saved) -> None:
@@ -206,7 +206,7 @@ def _check_same_data(run: Run, saved: _Saved) -> None:
         raise ValueError("over rows that were preprocessed in another way")
 
 
-def _go_on(run: Run, saved: _Saved) -> StreamSampler:
+def _go_on(run: Run, saved: _Saved) -> Any:
     storage.remove_leftovers(run.path)
     return run.read(saved.state, saved.cursor, saved.history)
 
@@ -222,22 +222,24 @@ def _check_writable(path: Path) -> None:
         raise PermissionError(f"the checkpoint {path} cannot be written there")
 
 
-def _check_same_parameters(sampler: StreamSampler, content: dict[str, Any]) -> None:
-    if content.get("sampler") != type(sampler).__name__:
-        raise ValueError(f"with another sampler ({content.get('sampler')})")
-    now, then = _params_to_data(sampler), content["params"]
+def _check_same_parameters(sampler: Any, content: dict[str, Any]) -> None:
+    if content.get("sampler") != getattr(sampler, "run_name", type(sampler).__name__):
+        word = "sampler" if hasattr(sampler, "resume") else "learner"
+        raise ValueError(f"with another {word} ({content.get('sampler')})")
+    now, then = params_to_data(sampler), content["params"]
     for name in now:
         if name not in NOT_COMPARED and now[name] != then.get(name):
             raise ValueError(f"with another {name} ({_words(then.get(name))}; now {_words(now[name])})")
-    if isinstance(now["random_state"], int) and now["random_state"] != then.get("random_state"):
-        raise ValueError(f"with another random_state ({then.get('random_state')}; now {now['random_state']})")
+    seed = now.get("random_state")
+    if isinstance(seed, int) and seed != then.get("random_state"):
+        raise ValueError(f"with another random_state ({then.get('random_state')}; now {seed})")
 
 
 def _words(value: Any) -> str:
     return str(value["kernel_repr"]) if isinstance(value, dict) and "kernel_repr" in value else repr(value)
 
 
-def _params_to_data(sampler: StreamSampler) -> dict[str, Any]:
+def params_to_data(sampler: Any) -> dict[str, Any]:
     """Return the sampler's parameters as JSON data; a random state that is no int is left out, for it was used."""
     params: dict[str, Any] = {}
     for name, value in sampler.get_params(deep=False).items():
@@ -258,35 +260,18 @@ def parts_of(
     """Return a stream's arrays and the rest as JSON data, for a file."""
     plan, scorer = state.plan, state.scorer
     encoding, described = preprocessing_parts(state.preprocessing)
-    arrays = {
-        **encoding,
-        "indices": state.indices,
-        "probabilities": state.probabilities,
-        "counts": state.counts,
-        "weights": scorer.weights,
-        "factor": scorer.factor.inverse,
-        **rows_to_arrays(scorer.atoms),
-        **rows_to_arrays(state.head, "head_"),
-    }
-    content = {
+    own = {"weights": scorer.weights, "factor": scorer.factor.inverse, "ridge": scorer.ridge}
+    arrays, content = parts(STATE, {**vars(state), **own})
+    arrays |= {**encoding, **rows_to_arrays(scorer.atoms), **rows_to_arrays(state.head, "head_")}
+    return arrays, {
         "sampler": type(sampler).__name__,
-        "params": _params_to_data(sampler),
+        "params": params_to_data(sampler),
         **stored_kernel(plan.kernel),
-        "plan": {
-            "ridge": plan.ridge,
-            "oversampling": plan.oversampling,
-            "copies": plan.copies,
-            "eps": plan.eps,
-            "max_atoms": plan.max_atoms,
-        },
-        "seed": state.seed,
-        "ridge": scorer.ridge,
-        "n_seen": state.n_seen,
-        "shrink_at": state.shrink_at,
+        "plan": parts(PLAN, vars(plan))[1],
+        **content,
         "preprocessing": described,
         "history": history,
     }
-    return arrays, content
 
 
 def state_from(
@@ -297,7 +282,9 @@ def state_from(
     atoms, head = rows_from_arrays(arrays), rows_from_arrays(arrays, "head_")
     m = n_rows(atoms)
     plan = checked(PLAN, {}, content["plan"])
-    found = checked({**STATE, "counts": wholes("m", low=1, high=plan["copies"])}, arrays, content, m=m)
+    found = checked(STATE, arrays, content, m=m)
+    if np.any(found["counts"] > plan["copies"]):
+        raise ValueError("'counts' exceed the copies")
     if n_rows(head) != 1 or width_of(head) != width_of(atoms) or np.any(found["indices"] >= found["n_seen"]):
         raise ValueError("its arrays do not fit each other")
     if len(np.unique(found["indices"])) != m:
@@ -332,6 +319,7 @@ STATE = {
     "shrink_at": whole(low=1, optional=True),
     "indices": wholes("m"),
     "probabilities": numbers("m", low=LEAST, high=1.0),
+    "counts": wholes("m", low=1),
     "weights": numbers("m", low=LEAST),
     "factor": numbers("m", "m"),
 }

@@ -17,7 +17,7 @@ from squeak.core.leverage import check_ridge
 from squeak.core.rows import n_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.sources import gather
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Sampler, own_kernel
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Sampler, filled_in, own_kernel
 from squeak.samplers.bless import Bless, BlessR
 from squeak.samplers.counting import CountingKernel, Tally
 from squeak.samplers.exact import ExactRLS
@@ -177,16 +177,14 @@ def _takes_size(sampler: Sampler) -> bool:
 
 def _prepared(sampler: Sampler, kernel: Any, judge: Judge, oversampling: float, size: int, seed: int) -> Sampler:
     """Return a copy with what was left open filled in."""
-    ready: Sampler = clone(sampler)
-    params = ready.get_params(deep=False)
+    params = sampler.get_params(deep=False)
     given: dict[str, Any] = {"kernel": kernel, "random_state": seed}
     sized = params.get("max_atoms") is not None and "oversampling" in params
-    if params.get("ridge", 0) is None and not sized:
-        given["ridge"] = judge.ridge
     if params.get("oversampling") == DEFAULT_OVERSAMPLING:
         given["oversampling"] = oversampling
     if _takes_size(sampler) and params["max_atoms"] == DEFAULT_SIZE:
         given["max_atoms"] = size
+    ready: Sampler = filled_in(sampler, ridge=None if sized else judge.ridge)
     ready.set_params(**given)
     return ready
 

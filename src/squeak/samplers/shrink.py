@@ -11,7 +11,7 @@ import numpy as np
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor, dictionary_scores
 from squeak.core.rows import take
-from squeak.core.thinning import expected_survivors, keep_probability, thin
+from squeak.core.thinning import expected_survivors, keep_probability, thin, thin_to
 from squeak.core.types import Array, IntArray, Rows
 
 
@@ -42,10 +42,11 @@ def shrink(
 ) -> Thinned:
     """Lower every probability to the atom's score within the dictionary, thin, and factor what is left.
 
-    p' = min(p, (oversampling/copies)·τ̃), counts' ~ Binomial(counts, p'/p). If more than ``max_atoms`` are to be
-    expected, or remain, the ridge is raised just so far that their expected number fits, and what remains
-    is thinned again; nothing is ever drawn anew, so weights stay unbiased. Coins are tossed in the order of
-    the atoms as given: hand them over in the order of the stream, for the same draws from the same seed.
+    p' = min(p, (oversampling/copies)·τ̃), counts' ~ Binomial(counts, p'/p). Where there are more than ``max_atoms``,
+    the ridge is raised just so far that no more are to be expected, and exactly ``max_atoms`` are left
+    (:func:`squeak.core.thinning.thin_to`); nothing is ever drawn anew, so weights stay unbiased. Coins are tossed
+    in the order of the atoms as given: hand them over in the order of the stream, for the same draws from the same
+    seed.
 
     Parameters
     ----------
@@ -67,21 +68,18 @@ def shrink(
     kept = np.arange(len(counts))
 
     def chances_at(trial: float) -> Array:
-        """The probabilities that the atoms left would have at another ridge."""
-        weights = counts / (copies * probabilities)
-        scores = dictionary_scores(K[np.ix_(kept, kept)], weights, shift * trial, factor)
+        """The probabilities that the atoms would have at another ridge."""
+        scores = dictionary_scores(K, counts / (copies * probabilities), shift * trial, factor)
         return keep_probability(scores, oversampling, copies)
 
     chances = chances_at(ridge) if scores is None else keep_probability(scores, oversampling, copies)
-    while True:
-        if max_atoms is not None:
-            ridge, chances = _fitting_ridge(ridge, chances, chances_at, probabilities, counts, max_atoms)
+    if max_atoms is not None and len(counts) > max_atoms:
+        ridge, chances = _fitting_ridge(ridge, chances, chances_at, probabilities, counts, max_atoms)
+        probabilities, counts = thin_to(probabilities, counts, chances, max_atoms, rng)
+    else:
         probabilities, counts = thin(probabilities, counts, chances, rng)
-        alive = counts > 0
-        probabilities, counts, kept = probabilities[alive], counts[alive], kept[alive]
-        if max_atoms is None or len(kept) <= max_atoms:
-            break
-        chances = probabilities  # one draw too many: at this ridge nothing more is due, so it is raised
+    alive = counts > 0
+    probabilities, counts, kept = probabilities[alive], counts[alive], kept[alive]
     weights = counts / (copies * probabilities)
     values = K[np.ix_(kept, kept)]
     rebuilt, order = WeightedFactor.build(kernel, take(atoms, kept), weights, ridge, values)
@@ -98,13 +96,12 @@ def _fitting_ridge(
 ) -> tuple[float, Array]:
     """Return the ridge, raised just so far that the survivors fit, and the probabilities at it.
 
-    They fit when mean + deviation of their number is at most ``max_atoms``; 5% less is near enough. The number
-    falls smoothly with the ridge, so a secant on the logarithms finds it in a few factorisations.
+    They fit when their mean number is at most ``max_atoms``; 5% less is near enough, for the rest is filled up. The
+    number falls smoothly with the ridge, so a secant on the logarithms finds it in a few factorisations.
     """
 
     def survivors(chances: Array) -> float:
-        mean, variance = expected_survivors(probabilities, counts, chances)
-        return float(mean + np.sqrt(variance))
+        return expected_survivors(probabilities, counts, chances)
 
     low, low_expected, slope = ridge, survivors(chances), -0.5
     if low_expected <= max_atoms:

@@ -18,10 +18,10 @@ from squeak.core.record import Record
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, label_of, n_rows, take, width_of
 from squeak.core.screening import decide, screen
 from squeak.core.seeds import coins, draw_seed
-from squeak.core.sources import Cursor, Preprocessing, RowSource, block_rows
+from squeak.core.sources import Cursor, Preprocessing, RowSource, block_rows, reopen
 from squeak.core.storage import CheckpointError
 from squeak.core.types import Array, IntArray, Rows
-from squeak.samplers.base import Plan, ScoreSampler, own_kernel
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, ScoreSampler, own_kernel
 from squeak.samplers.progress import RowBar
 
 CHUNK = 64
@@ -106,7 +106,8 @@ class StreamSampler(ScoreSampler):
             return self._read(X, None)
         from squeak.samplers.checkpoint import fit_with_checkpoint
 
-        return fit_with_checkpoint(self, X, checkpoint, every)
+        found: StreamSampler = fit_with_checkpoint(self, X, checkpoint, every)
+        return found
 
     @classmethod
     def resume(
@@ -212,6 +213,15 @@ class StreamSampler(ScoreSampler):
         parts = engine.tiles(max(n_rows(X), 1), size)
         return known, n_rows(X), ((take(X, part), None) for part in parts)
 
+    def _as_source(self, X: Any) -> RowSource:
+        from squeak.samplers.checkpoint import as_source
+
+        return as_source(X, self.kernel)
+
+    @staticmethod
+    def _reopened(recipe: dict[str, Any], preprocessing: Preprocessing | None) -> RowSource:
+        return reopen(recipe, preprocessing)
+
     def _begin(self, block: Rows, kernel: Any, preprocessing: Preprocessing | None) -> State:
         plan = self._make_plan(block, kernel)
         head = copy_rows(take(block, slice(0, 1)))
@@ -221,6 +231,42 @@ class StreamSampler(ScoreSampler):
         return State(
             plan, seed, scorer, none, np.zeros(0), none, 0, head, self._next_shrink(plan, 0), preprocessing
         )
+
+    def go_on_from(self, d: Dictionary) -> StreamSampler:
+        """Take a dictionary, of whatever sampler, for that of the rows so far; :meth:`partial_fit` reads more.
+
+        Its kernel, ridge, copies and, where it has one, oversampling are kept. Its weights are unbiased and the
+        probabilities behind them only ever fall from here on, so weights stay unbiased.
+
+        Parameters
+        ----------
+        d : Dictionary
+            Whose weights estimate sums over its rows.
+        """
+        if not d.calibrated:
+            raise ValueError("the weights of this dictionary estimate nothing: more rows cannot be added to it")
+        plan = replace(
+            self._make_plan(d.atoms, d.kernel),
+            ridge=d.ridge,
+            oversampling=DEFAULT_OVERSAMPLING if d.oversampling is None else d.oversampling,
+            copies=d.copies,
+            eps=d.eps,
+        )
+        scorer, order = WeightedFactor.build(d.kernel, d.atoms, d.weights, d.ridge)
+        state = State(
+            plan,
+            draw_seed(self.random_state),
+            scorer,
+            d.positions[order],
+            d.probabilities[order],
+            d.counts[order],
+            d.n_seen,
+            copy_rows(take(d.atoms, slice(0, 1))),
+            self._next_shrink(plan, len(d)),
+            d.preprocessing,
+        )
+        self._commit(state, shrunk=True, first=True)
+        return self
 
     def _restore(self, state: State | None, history: list[dict[str, float]]) -> None:
         self.__dict__.pop("_reading", None)
@@ -358,10 +404,21 @@ class StreamSampler(ScoreSampler):
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
+        self._needs_rows()
+        return self._parts_at(self._state, self.history_)
+
+    def _parts_at(self, state: State, history: list[dict[str, float]]) -> tuple[dict[str, Any], dict[str, Any]]:
         from squeak.samplers.checkpoint import parts_of
 
-        self._needs_rows()
-        return parts_of(self, self._state, self.history_)
+        return parts_of(self, state, history)
+
+    @staticmethod
+    def _state_from(
+        arrays: dict[str, Any], content: dict[str, Any], kernel: Any
+    ) -> tuple[State, list[dict[str, float]]]:
+        from squeak.samplers.checkpoint import state_from
+
+        return state_from(arrays, content, kernel)
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sys
 import time
@@ -286,11 +287,9 @@ class TreeRun:
     def _on_cluster(self, client: Any, done: dict[int, Any], due: set[int], bar: Any) -> None:
         """Run on a Dask cluster: dictionaries travel from worker to worker, only facts and the root come here.
 
-        A worker that dies takes its tasks with it; Dask runs them again elsewhere, and a node is a function
-        of its place, so they give the same bits.
+        A worker that dies takes its tasks with it; Dask runs them again elsewhere, or once workers are back, and a
+        node is a function of its place, so they give the same bits.
         """
-        from distributed import as_completed
-
         run = secrets.token_hex(4)  # a name that no other run has: Dask takes equal keys for equal results
         futures: dict[int, Any] = {}
         facts: dict[Any, int] = {}
@@ -305,15 +304,15 @@ class TreeRun:
                 futures[node] = client.submit(run_node, alone, *rest, children, key=key, pure=False)
             facts[client.submit(describe, futures[node], key=f"squeak-facts-{run}-{node}", pure=False)] = node
         try:
-            for described in as_completed(list(facts)):  # type: ignore[no-untyped-call]
+            for described in engine.completed(client, list(facts)):
                 node = facts[described]
-                found, sources = described.result()
+                [(found, sources)] = engine.gathered(client, [described])
                 self._rows.update((int(name), rows) for name, rows in sources)
                 self._facts[node] = found
                 if self.keep.folder is not None:
-                    self.keep.save(node, futures[node].result()[0])
+                    self.keep.save(node, engine.gathered(client, [futures[node]])[0][0])
                 bar.update(1)
-            done[self.tree.root] = futures[self.tree.root].result()[0]
+            done[self.tree.root] = engine.gathered(client, [futures[self.tree.root]])[0][0]
         except BaseException:
             self._save_what_is_there(futures)
             client.cancel([*futures.values(), *facts])
@@ -324,7 +323,8 @@ class TreeRun:
             return
         for node, future in futures.items():
             if future.status == "finished" and self.keep.load(node, self.work.load) is None:
-                self.keep.save(node, future.result()[0])
+                with contextlib.suppress(TimeoutError):  # its worker is gone too
+                    self.keep.save(node, future.result(timeout=engine.FIRST_TRANSFER)[0])
 
     def _task(self, node: int) -> tuple[Part | None, int, Work, int, int]:
         """Return the arguments of a node's function, but for its children."""

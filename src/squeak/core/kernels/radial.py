@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import get_blas_funcs
 from scipy.spatial.distance import cdist, pdist
 
+from squeak.core import engine
 from squeak.core.kernels.base import Kernel
 from squeak.core.kernels.width import checked_width, scaled
 from squeak.core.rows import n_rows, take
@@ -25,6 +27,15 @@ LARGE = 1e300
 
 FAR = 1e5
 """Half the squared distance from the centre, in widths, from which differences are taken before squares."""
+
+COLUMNS = 256
+"""Columns of CSR rows that are made dense at a time."""
+
+NEAR = 1e-7
+"""Squared distances below this part of the squared norms have lost half their digits."""
+
+PAIRS = 16_384
+"""Pairs of CSR rows whose difference is taken at a time."""
 
 
 class _Radial(Kernel):
@@ -76,15 +87,53 @@ def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
     """Return −‖x − y‖²/(2·width²), shape (len(X), len(Y)), never positive.
 
     Dense rows are centred first, for the expansion of the square loses what the rows have in common; the
-    two squared norms ride along as two more columns, so that one matrix product does all the work.
+    two squared norms ride along as two more columns, so that one matrix product does all the work. Centred CSR rows
+    would not be sparse: of those, only the columns with large numbers are made dense.
     """
-    if sp.issparse(X) or sp.issparse(Y):
-        X, Y = sp.csr_array(scaled(X, width)), sp.csr_array(scaled(Y, width))
-        values = np.asarray((X @ Y.T).toarray(), dtype=np.float64)
-        values -= 0.5 * np.asarray(X.power(2).sum(axis=1)).reshape(-1, 1)
-        values -= 0.5 * np.asarray(Y.power(2).sum(axis=1)).reshape(1, -1)
-        return np.minimum(values, 0.0, out=values)
-    return _to_fixed_rows(X, _FixedRows(Y, width))
+    if not (sp.issparse(X) or sp.issparse(Y)):
+        return _to_fixed_rows(X, _FixedRows(Y, width))
+    small_X, small_Y, large = _apart(X, Y, width)
+    values = np.asarray((small_X @ small_Y.T).toarray(), dtype=np.float64)
+    values -= 0.5 * np.asarray(small_X.power(2).sum(axis=1)).reshape(-1, 1)
+    values -= 0.5 * np.asarray(small_Y.power(2).sum(axis=1)).reshape(1, -1)
+    for some_X, some_Y, widths in large:
+        values += _to_fixed_rows(some_X, _FixedRows(some_Y, widths))
+    return np.minimum(values, 0.0, out=values)
+
+
+def _apart(X: Rows, Y: Rows, width: Array) -> tuple[Any, Any, Iterator[tuple[Array, Array, Array]]]:
+    """Return CSR rows over the width without the columns that hold large numbers, and those columns, dense.
+
+    Large is what keeps some row from lying near zero, as :data:`FAR` says: an offset, a date. Often nothing is.
+    """
+    X, Y = sp.csr_array(X), sp.csr_array(Y)
+    small = [scaled(rows, width) for rows in (X, Y)]
+    with np.errstate(over="ignore"):
+        half = 0.5 * max(float(rows.power(2).sum(axis=1).max(initial=0.0)) for rows in small)
+    if half < FAR:
+        return small[0], small[1], iter(())
+    most = max(int(np.diff(rows.indptr).max(initial=0)) for rows in small)
+    limit = np.sqrt(2.0 * FAR / most)
+    large = np.unique(np.concatenate([rows.indices[np.abs(rows.data) > limit] for rows in small]))
+    left = np.setdiff1d(np.arange(X.shape[1]), large)
+    widths = np.broadcast_to(width, (X.shape[1],))
+    parts = (large[few] for few in engine.tiles(large.size, COLUMNS))
+    dense = ((X[:, some].toarray(), Y[:, some].toarray(), widths[some]) for some in parts)
+    return small[0][:, left], small[1][:, left], dense
+
+
+def _sparse_distances(X: Rows, Y: Rows, width: Array) -> Array:
+    """Return Euclidean distances of CSR rows over the width; of rows that nearly coincide, from differences."""
+    values = _half_squared_distances(X, Y, width)
+    values *= -2.0
+    X, Y = sp.csr_array(X, dtype=np.float64), sp.csr_array(Y, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        largest = max(float(scaled(rows, width).power(2).sum(axis=1).max(initial=0.0)) for rows in (X, Y))
+    i, j = np.nonzero(values < NEAR * min(largest, FAR))
+    for few in engine.tiles(len(i), PAIRS):
+        difference = scaled(X[i[few]] - Y[j[few]], width)
+        values[i[few], j[few]] = np.asarray(difference.power(2).sum(axis=1)).ravel()
+    return np.sqrt(values, out=values)
 
 
 class _FixedRows:
@@ -130,27 +179,46 @@ def _to_fixed_rows(X: Array, fixed: _FixedRows) -> Array:
         if fixed.near and left[:, d].min() > -FAR:
             values: Array = left @ fixed.side
         else:  # squares would cancel or overflow: differences first, an overflow is then an infinite distance
-            values = _no_overflow(-0.5 * cdist(X / fixed.width, fixed.rows / fixed.width, "sqeuclidean"))
+            values = -0.5 * _from_differences(X, fixed.rows, fixed.width, "sqeuclidean")
     return np.asarray(np.minimum(values, 0.0, out=values))
 
 
-def _no_overflow(values: Array) -> Array:
+def _from_differences(X: Array, Y: Array, width: Array, metric: str) -> Array:
+    """Return distances of dense rows over the width, from differences: exact for rows that nearly coincide.
+
+    Before the difference rows are divided by a power of two, which rounds nothing; by the rest of the width after.
+    """
+    power = np.exp2(np.floor(np.log2(width)))
+    rest = 1.0 / (width / power) ** (1 if metric == "cityblock" else 2)
+    weights = None if rest.ndim == 0 else rest
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.asarray(cdist(X / power, Y / power, metric, w=weights), dtype=np.float64)
     if np.isnan(values).any():
         raise ValueError("rows divided by length_scale overflow float64: scale the columns first")
+    if weights is None:
+        values *= np.sqrt(rest) if metric == "euclidean" else rest
     return values
 
 
 def _distances(X: Rows, Y: Rows, width: Array, metric: str) -> Array:
-    """Return the distances of scaled rows, from differences: exact for rows that nearly coincide."""
-    X, Y = scaled(X, width), scaled(Y, width)
-    if sp.issparse(X) or sp.issparse(Y):
-        from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+    """Return the distances of rows over the width, from differences: exact for rows that nearly coincide."""
+    if not (sp.issparse(X) or sp.issparse(Y)):
+        return _from_differences(X, Y, width, metric)
+    if metric == "euclidean":
+        return _sparse_distances(X, Y, width)
+    from sklearn.metrics.pairwise import manhattan_distances
 
-        far = manhattan_distances if metric == "cityblock" else euclidean_distances
-        return np.asarray(far(sp.csr_matrix(X), sp.csr_matrix(Y)), dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = np.asarray(cdist(X, Y, metric), dtype=np.float64)
-    return _no_overflow(values)
+    small_X, small_Y, large = _apart(X, Y, width)
+    values = np.asarray(manhattan_distances(_narrow(small_X), _narrow(small_Y)), dtype=np.float64)
+    for some_X, some_Y, widths in large:
+        values += _from_differences(some_X, some_Y, widths, metric)
+    return values
+
+
+def _narrow(rows: Any) -> Any:
+    """Return CSR rows as scikit-learn's loop over them takes them: places in 32 bits, as files do not have them."""
+    places = rows.indices.astype(np.int32, copy=False), rows.indptr.astype(np.int32, copy=False)
+    return sp.csr_matrix((rows.data, *places), shape=rows.shape)
 
 
 class RBF(_Radial):

@@ -31,7 +31,7 @@ def find_files(source: Any) -> list[Path]:
         found = sorted(
             entry
             for entry in path.rglob("*")
-            if entry.is_file() and file_kind(entry) and not _is_hidden(entry.relative_to(path))
+            if entry.is_file() and file_kind(entry) and not is_hidden(entry.relative_to(path))
         )
         if not found:
             raise FileNotFoundError(f"the folder {text} has no Parquet, CSV or npy files")
@@ -46,7 +46,8 @@ def find_files(source: Any) -> list[Path]:
     raise FileNotFoundError(f"there is no file {text}")
 
 
-def _is_hidden(path: Path) -> bool:
+def is_hidden(path: Path) -> bool:
+    """Tell whether a folder leaves a file out: its name, or that of a folder on the way, begins with . or _."""
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
@@ -91,6 +92,40 @@ def sample(path: Path) -> bytes:
             stream.seek(begin)
             parts.append(stream.read(length))
     return b"".join(parts)
+
+
+class Unchanged:
+    """Files as they were when they were opened; each pass asks whether they still are.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    labels : dict from Path to str
+        Their names in messages.
+    """
+
+    def __init__(self, paths: Sequence[Path], labels: dict[Path, str]) -> None:
+        self._labels = {path.resolve(): labels[path] for path in paths}
+        self._stamps = {path: _stamp(path) for path in self._labels}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along the sizes alone: another machine has another copy, with a number and times of its own."""
+        return {"_labels": self._labels, "_stamps": {path: (stamp[0],) for path, stamp in self._stamps.items()}}
+
+    def check(self, path: Path | None = None) -> None:
+        """Refuse a file, or any of them, that was changed or replaced since."""
+        for one in self._stamps if path is None else [path.resolve()]:
+            before = self._stamps[one]
+            if _stamp(one)[: len(before)] != before:
+                raise ValueError(
+                    f"{self._labels[one]} was changed or replaced after it was opened, so that passes over it "
+                    "would differ; open it again with squeak.rows, or read a copy that nobody writes to"
+                )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 def unreadable(error: BaseException, label: str, what: str) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,8 @@ from squeak.core.sources.columns import (
     Column,
     DateColumn,
     NumberColumn,
+    canonical,
+    category_codes,
     category_column,
     kind_of,
     text_of,
@@ -116,7 +119,8 @@ def select(names: Sequence[Any], request: Request) -> list[Any]:
     for name in asked:
         if name not in known:
             raise ValueError(missing_column(str(name), names))
-    chosen = [name for name in (names if request.columns is None else request.columns) if name not in request.drop]
+    left = set(request.drop)
+    chosen = [name for name in (names if request.columns is None else request.columns) if name not in left]
     if len(set(chosen)) != len(chosen):
         raise ValueError(f"column {next(name for name in chosen if chosen.count(name) > 1)!r} is asked for twice")
     if not chosen:
@@ -140,7 +144,8 @@ def learn(
     """
     first = pieces[0]
     if first.is_table:
-        columns = tuple(_column(name, pieces, request) for name in names)
+        tables = [dict(zip(piece.data.column_names, piece.data.columns, strict=True)) for piece in pieces]
+        columns = tuple(_column(name, [table[name] for table in tables], first, request) for name in names)
         numeric = all(isinstance(column, NumberColumn) for column in columns)
         plain = Preprocessing(columns, dtype="float32" if numeric and float32 else "float64")
     elif request.is_plain:
@@ -156,11 +161,11 @@ def learn(
     return _with_scales(plain, names, pieces, request)
 
 
-def _column(name: str, pieces: list[Piece], request: Request) -> Column:
+def _column(name: str, columns: list[Any], where: Piece, request: Request) -> Column:
     """Decide a column's encoding from its type, where it first has values, and the first rows."""
-    types = [piece.data.schema.field(name).type for piece in pieces]
+    types = [column.type for column in columns]
     arrow_type = next((found for found in types if kind_of(found) != "empty"), types[0])
-    kind, where = kind_of(arrow_type), pieces[0]
+    kind = kind_of(arrow_type)
     how = _choice(request.categories, name)
     if kind == "other":
         raise ValueError(
@@ -180,27 +185,43 @@ def _column(name: str, pieces: list[Piece], request: Request) -> Column:
             )
         )
     if isinstance(how, str):
-        return category_column(name, how, _values(name, pieces, request))
+        return category_column(name, how, _values(name, columns, where, request))
     values = tuple(str(text_of(value)) for value in how)
-    if not any(set(values) & set(texts(piece.data.column(name)).unique().to_pylist()) for piece in pieces):
+    if not any((category_codes(column, name, values)[0] < len(values)).any() for column in columns):
         raise ValueError(where.words(f"column {name!r} has none of the categories listed in the first rows"))
     return category_column(name, "onehot", values)
 
 
-def _values(name: str, pieces: list[Piece], request: Request) -> tuple[str, ...]:
+def _values(name: str, columns: list[Any], where: Piece, request: Request) -> tuple[str, ...]:
+    """Return the different values of the first rows, each by its one text where all of them have one."""
     found: set[str] = set()
-    for piece in pieces:
-        found.update(value for value in texts(piece.data.column(name)).unique().to_pylist() if value is not None)
+    for column in columns:
+        found.update(value for value in texts(column).unique().to_pylist() if value is not None)
     if len(found) > request.max_categories:
         raise ValueError(
-            pieces[0].words(
+            where.words(
                 f"column {name!r} has {len(found):,} different values in the first rows, more than max_categories="
                 f"{request.max_categories}; drop it, list the values that matter, or raise max_categories"
             )
         )
     if not found:
-        raise ValueError(pieces[0].words(f"column {name!r} has no values at all in the first rows; drop it"))
-    return tuple(sorted(found))
+        raise ValueError(where.words(f"column {name!r} has no values at all in the first rows; drop it"))
+    spelled: dict[str, str] = {}
+    for value in sorted(found):
+        one = canonical(value)
+        if one is None:
+            return tuple(sorted(found))
+        if one in spelled:
+            warnings.warn(
+                where.words(
+                    f"column {name!r} holds {spelled[one]!r} and {value!r}, one value written in two ways; "
+                    "as categories they are kept apart: write them alike to make them one"
+                ),
+                stacklevel=2,
+            )
+            return tuple(sorted(found))
+        spelled[one] = value
+    return tuple(sorted(spelled))
 
 
 def _with_scales(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core.rows import refuse_masked
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.sources.csv_files import CsvFormat, CsvReader
 from squeak.core.sources.files import file_kind, find_files
 from squeak.core.sources.learning import Request
 from squeak.core.sources.parquet import ParquetReader
 from squeak.core.sources.preprocessing import Preprocessing
-from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader, TableReader
+from squeak.core.sources.readers import ArrayReader, IteratorReader, Reader, TableReader, refuse_masked_targets
 from squeak.core.sources.source import RowSource, is_name
 
 
@@ -60,12 +61,14 @@ def rows(
         frozen. In a mapping ``"*"`` stands for all other columns. Categories are not scaled.
     categories : {"onehot", "codes", None}, list of values, or a mapping from columns to these
         How text becomes numbers; both forms have a place for values that come up later. None refuses text. A
-        column of numbers becomes a category when the mapping names it.
+        column of numbers becomes a category when the mapping names it. A value is one category whatever file it
+        comes from: ``1.0`` in CSV is the number 1 of a Parquet file, and ``true`` is ``True``.
     missing : {"mean", "median", None}, number, or a mapping from columns to these
         What fills a missing value (a missing category goes to the place for others). None: such a row is bad.
     on_bad_rows : {"raise", "skip"}
         Rows with missing or infinite values, and CSV lines with too many or few values: refuse, or skip and
-        count.
+        count. A CSV column that is numbers, dates or times but for a few words is read as such: the words are
+        refused, or are missing values, which a warning names.
     shuffle : bool
         Read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order: for sorted
         data.
@@ -91,6 +94,10 @@ def rows(
     Dates become days since 1970, times of day hours, durations seconds. Row numbers in messages count from 0
     and do not count a header. Rows skipped have no number in the dictionary: ``indices`` counts the rows
     kept, in reading order.
+
+    A file that is changed or replaced after it was opened, and an iterator's function that gives another number of
+    rows on a later pass, are errors. A warning says when, with a given ``preprocessing``, more than a tenth of the
+    rows (and 5 or more) have a category that was not there when it was learned.
 
     References
     ----------
@@ -156,14 +163,26 @@ class _Needs:
         wanted = self.request.columns
         if self.preprocessing is not None and self.preprocessing.width is None:
             wanted = self.preprocessing.column_names
-        names = [name for name in there if wanted is None or name in wanted or name == self.target]
-        return [name for name in names if name not in self.request.drop]
+        needed, left = set(there if wanted is None else wanted), set(self.request.drop)
+        return [name for name in there if (name in needed or name == self.target) and name not in left]
 
-    def as_text(self) -> set[str]:
-        """Return the columns that are categories by name."""
+    def kinds(self) -> dict[str, str]:
+        """Return what columns are, whatever they look like: "text" for categories, or as a preprocessing has it."""
         if self.preprocessing is None:
-            return {str(name) for name in self.request.as_text()}
-        return {column.name for column in self.preprocessing.columns if hasattr(column, "values")}
+            return {str(name): "text" for name in self.request.as_text()}
+        known = {column.name: getattr(column, "kind", column.code) for column in self.preprocessing.columns}
+        return known | dict.fromkeys(self.words(), "text")
+
+    def words(self) -> dict[str, Collection[str]]:
+        """Return the known values of categories."""
+        if self.preprocessing is not None:
+            return {
+                column.name: column.values for column in self.preprocessing.columns if hasattr(column, "values")
+            }
+        asked = self.request.categories if isinstance(self.request.categories, Mapping) else {}
+        return {
+            str(name): [str(one) for one in how] for name, how in asked.items() if isinstance(how, list | tuple)
+        }
 
 
 def _names(names: Any, option: str) -> tuple[Any, ...] | None:
@@ -193,8 +212,7 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
     if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
         return TableReader(source, _apart(target))
     if sp.issparse(source) or isinstance(source, np.ndarray):
-        if np.ma.isMaskedArray(source):
-            raise TypeError("masked arrays are not taken: pass source.filled(np.nan)")
+        refuse_masked(source)
         return ArrayReader(source, _apart(target))
     if library == "pyarrow" and hasattr(source, "read_next_batch"):
         return IteratorReader(iter(source), has_target=False)
@@ -202,6 +220,7 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
         if not source:
             raise ValueError("there are no rows: the list is empty")
         if not hasattr(source[0], "shape"):
+            refuse_masked(source)
             try:
                 table = np.asarray(source)
             except ValueError:
@@ -217,7 +236,10 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
 
 def _apart(target: Any) -> Any:
     """Return targets that were given as numbers of their own, not by the name of a column."""
-    return None if target is None or is_name(target) or target is True else np.asarray(target)
+    if target is None or is_name(target) or target is True:
+        return None
+    refuse_masked_targets(target)
+    return np.asarray(target)
 
 
 def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
@@ -231,7 +253,8 @@ def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *
     if kind == "csv":
         if tabs and all(".tsv" in path.name.lower() for path in paths):
             form = replace(form, delimiter="\t")
-        return CsvReader(paths, form, needs.columns, skip=skip, as_text=needs.as_text())
+        known, words = needs.kinds(), needs.words()
+        return CsvReader(paths, form, needs.columns, skip=skip, kinds=known, words=words, target=needs.target)
     if kind == "npy":
         if len(paths) > 1:
             raise ValueError("several npy files cannot be read as one: pass an iterator of arrays")

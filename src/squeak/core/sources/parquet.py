@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from squeak.core.sources.columns import kind_of
-from squeak.core.sources.files import Wanted, compare_kinds, sample, tell_apart, unreadable
+from squeak.core.sources.files import Unchanged, Wanted, compare_kinds, sample, tell_apart, unreadable
 from squeak.core.sources.pieces import Piece
-from squeak.core.sources.readers import Reader, check_names
+from squeak.core.sources.preprocessing import check_names
+from squeak.core.sources.readers import Reader
 
 
 class ParquetReader(Reader):
@@ -22,6 +23,7 @@ class ParquetReader(Reader):
         import pyarrow.parquet as pq
 
         self._labels = tell_apart(paths)
+        self._watched = Unchanged(paths, self._labels)
         self._groups: list[tuple[Path, int, int, int]] = []
         digest, total = hashlib.sha256(), 0
         first_kinds: dict[str, str] = {}
@@ -65,6 +67,7 @@ class ParquetReader(Reader):
         path, group, begin, _ = self._groups[part]
         label = self._labels[path]
         seen = 0
+        self._watched.check(path)
         try:
             with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20, page_checksum_verification=True) as file:
                 batches = file.iter_batches(
@@ -77,7 +80,12 @@ class ParquetReader(Reader):
                         yield Piece(table, label, begin + seen + skip)
                     seen += batch.num_rows
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+            self._watched.check(path)
             raise unreadable(error, label, f"Parquet file (row group {group})") from None
+
+    def check_unchanged(self, part: int) -> None:
+        """Refuse a file that was changed or replaced since it was opened."""
+        self._watched.check(self._groups[part][0])
 
     def part_name(self, part: int) -> str:
         """Return the file's name and the row group's number, for messages."""

@@ -101,10 +101,13 @@ def _from_pandas(frame: Any) -> Any:
 
     names = [str(name) for name in frame.columns]
     columns = []
-    for position, name in enumerate(names):
+    for name, (_, column) in zip(names, frame.items(), strict=True):
+        plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub"
         try:
-            columns.append(pa.array(frame.iloc[:, position], from_pandas=True))
+            columns.append(pa.array(column.to_numpy() if plain else column, from_pandas=True))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             reason = str(error).splitlines()[0]
-            raise TypeError(f"column {name!r} holds values of several or unknown types: {reason}") from None
+            raise TypeError(
+                f"column {name!r} holds values of several or unknown types; make them one, or drop it: {reason}"
+            ) from None
     return pa.table(columns, names=names)

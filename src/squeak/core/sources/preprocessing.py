@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from squeak.core import storage
+from squeak.core.rows import refuse_masked
 from squeak.core.sources.columns import (
+    OTHER,
+    CodeColumn,
     Column,
     ColumnError,
     NumberColumn,
+    OneHotColumn,
     column_from_data,
     column_to_data,
+    texts,
 )
 from squeak.core.sources.pieces import Piece, as_table
 from squeak.core.types import Array, IntArray, Rows
 
 SKIP = "skip such rows with on_bad_rows='skip'"
 FILL = f"{SKIP}, or fill missing values with missing='median'"
+
+OTHER_SHARE, OTHER_LEAST = 0.1, 5
+"""A warning names a category of which more than this share of the rows, and this many, is of no known value."""
 
 
 @storage.register
@@ -91,7 +102,7 @@ class Preprocessing:
         ):
             raise ValueError("the preprocessing's columns do not fit an array")
 
-    @property
+    @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """A name for every number of a row."""
         return tuple(name for column in self.columns for name in column.features)
@@ -118,17 +129,22 @@ class Preprocessing:
         if table is not None and self.width is not None:
             table, X = None, np.asarray(X, dtype=np.float64)
         if table is None and not sp.issparse(X):
+            refuse_masked(X)
             X = np.asarray(X)
             if X.dtype.kind not in "fbui":
                 raise TypeError("rows must be a table with named columns, or an array of numbers")
-        rows, _ = self.apply(Piece(X if table is None else table), skip=False)
+        strange = Strange()
+        rows, _ = self.apply(Piece(X if table is None else table), skip=False, strange=strange)
+        strange.warn()
         return rows
 
-    def apply(self, piece: Piece, *, skip: bool) -> tuple[Rows, IntArray | None]:
-        """Return the rows of a piece and the numbers of those kept (None for all)."""
+    def apply(self, piece: Piece, *, skip: bool, strange: Strange | None = None) -> tuple[Rows, IntArray | None]:
+        """Return the rows of a piece and the numbers of those kept (None for all); count values never seen."""
         if sp.issparse(piece.data):
             return self._apply_sparse(piece, skip)
         raw = self.raw(piece)
+        if strange is not None:
+            strange.count(self, piece, raw)
         X = raw
         if self.fill is not None:
             holes = np.isnan(X)
@@ -146,16 +162,20 @@ class Preprocessing:
         exact = np.float32 if self.dtype == "float32" else np.float64
         if not piece.is_table:
             return self._raw_matrix(piece, exact)
-        present = set(piece.data.column_names)
-        absent = [column.name for column in self.columns if column.name not in present]
-        if absent:
-            raise ValueError(piece.words(missing_column(absent[0], piece.data.column_names)))
+        names = piece.data.column_names
+        present = dict(zip(names, piece.data.columns, strict=True))
+        for column in self.columns:
+            if column.name not in present:
+                raise ValueError(piece.words(missing_column(column.name, names)))
+        if len(present) < len(names):
+            needed = {column.name for column in self.columns}
+            check_names([name for name in names if name in needed], piece.place)
         X = np.empty((piece.n, self.n_features), dtype=exact)
         at = 0
         for column in self.columns:
             stop = at + len(column.features)
             try:
-                column.encode(piece.data.column(column.name), X[:, at:stop])
+                column.encode(present[column.name], X[:, at:stop])
             except ColumnError as error:
                 raise ValueError(piece.words(str(error))) from None
             at = stop
@@ -271,6 +291,48 @@ class Preprocessing:
             encodings = tuple(NumberColumn(str(int(position))) for position in columns)
         fill, centre, scale = (arrays.get(f"{prefix}{name}") for name in ("fill", "centre", "scale"))
         return cls(encodings, width, fill, centre, scale, str(content["dtype"]))
+
+
+class Strange:
+    """Counts, over the rows of one pass, the categories that were not there when the encoding was learned."""
+
+    def __init__(self) -> None:
+        self._rows, self._place = 0, ""
+        self._found: dict[str, int] = {}
+        self._words: dict[str, str] = {}
+
+    def count(self, preprocessing: Preprocessing, piece: Piece, raw: Array) -> None:
+        """Add the rows of a piece, given also as numbers before filling and scaling."""
+        self._rows, self._place = self._rows + piece.n, piece.place
+        at = 0
+        for column in preprocessing.columns:
+            stop = at + len(column.features)
+            if isinstance(column, OneHotColumn | CodeColumn):
+                last = raw[:, stop - 1] == (1 if isinstance(column, OneHotColumn) else len(column.values))
+                if last.any():
+                    self._found[column.name] = self._found.get(column.name, 0) + int(np.count_nonzero(last))
+                    word = texts(piece.data.column(column.name).slice(int(np.argmax(last)), 1))[0].as_py()
+                    known = ", ".join(repr(value) for value in column.values[:3])
+                    self._words.setdefault(column.name, f"such as {word!r}; known are {known}, …")
+            at = stop
+
+    def warn(self) -> None:
+        """Say of which columns more than the stated share is of no known value."""
+        for name, found in self._found.items():
+            if found >= OTHER_LEAST and found > OTHER_SHARE * self._rows:
+                where = f"{self._place}: " if self._place else ""
+                warnings.warn(
+                    f"{where}column {name!r}: {found:,} of {self._rows:,} rows have values that were not there "
+                    f"when the encoding was learned ({self._words[name]}); all of them count as {OTHER!r}",
+                    stacklevel=2,
+                )
+
+
+def check_names(names: Any, place: str) -> None:
+    """Refuse a table in which two columns have the same name."""
+    if len(set(names)) != len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise ValueError(f"{place + ': ' if place else ''}two columns are called {twice!r}; give each its own name")
 
 
 def missing_column(name: str, there: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core.rows import refuse_masked
+from squeak.core.sources.npy import NpyFile
 from squeak.core.sources.pieces import Piece, as_table
+from squeak.core.sources.preprocessing import check_names
 
 PART = 65_536
 """Rows of an array in memory that count as one part."""
@@ -51,6 +53,10 @@ class Reader(ABC):
         out later.
         """
 
+    def check_unchanged(self, part: int) -> None:
+        """Refuse a part that is not what it was when it was opened, where that can be known."""
+        return
+
     def part_name(self, part: int) -> str:
         """Return words for a part, for messages."""
         return f"rows {part * PART:,} to {min((part + 1) * PART, self.n_rows or 0) - 1:,}"
@@ -83,21 +89,8 @@ class ArrayReader(Reader):
 
     @classmethod
     def open(cls, path: Path, target: Any = None) -> ArrayReader:
-        """Open a ``.npy`` file, memory-mapped."""
-        try:
-            X = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, TypeError) as error:
-            raise ValueError(f"{path.name} is cut short or not an array of numbers: {error}") from None
-        return cls(X, target, path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the rows of a file: it is opened again where they are needed."""
-        return {name: value for name, value in self.__dict__.items() if name != "X" or self.path is None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if self.path is not None:
-            self.X = np.load(self.path, mmap_mode="r", allow_pickle=False)
+        """Open a ``.npy`` file, to be read block by block."""
+        return cls(NpyFile(path), target, path)
 
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
         """Yield the rows of a part from row ``start`` of it on, in pieces of ``size``."""
@@ -105,22 +98,11 @@ class ArrayReader(Reader):
         place = "" if self.path is None else self.path.name
         for first in range(part * PART + start, stop, size):
             which = slice(first, min(first + size, stop))
+            _check_mapped(self.X)
             X = self.X[which]
             if X.dtype not in (np.float32, np.float64):
                 X = X.astype(np.float32 if X.dtype == np.float16 else np.float64)
             yield Piece(X, place, first, None if self.target is None else np.asarray(self.target[which]))
-            self._let_go(which)
-
-    def _let_go(self, which: slice) -> None:
-        """Tell the system that a file's rows are not needed in memory any more; they stay readable."""
-        pages = getattr(self.X, "_mmap", None) if self.path is not None else None
-        if pages is None or not hasattr(mmap, "MADV_DONTNEED") or not self.X.flags.c_contiguous:
-            return
-        row = self.X.shape[1] * self.X.itemsize
-        begin = which.start * row // mmap.PAGESIZE * mmap.PAGESIZE
-        length = min(which.stop * row, len(pages)) - begin
-        if length > 0:
-            pages.madvise(mmap.MADV_DONTNEED, begin, length)
 
     def fingerprint(self) -> str:
         """Return a hash of the shape, the type, 64 rows from beginning to end, and all targets."""
@@ -248,10 +230,13 @@ class IteratorReader(Reader):
             if not isinstance(block, tuple) or len(block) != 2:
                 raise ValueError("with target=True an iterator gives pairs (rows, target)")
             block, target = block
-        target = None if target is None else np.asarray(target)
+        if target is not None:
+            refuse_masked_targets(target, first)
+            target = np.asarray(target)
         table = as_table(block)
         if table is not None:
             return self._with_target(Piece(table, "", first, target))
+        refuse_masked(block, first)
         try:
             X = sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
         except ValueError:
@@ -282,11 +267,26 @@ class IteratorReader(Reader):
         return ""
 
 
-def check_names(names: Sequence[str], place: str) -> None:
-    """Refuse a table in which two columns have the same name."""
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise ValueError(f"{place + ': ' if place else ''}two columns are called {twice!r}; give each its own name")
+def refuse_masked_targets(target: Any, first: int = 0) -> None:
+    """Refuse targets with masked values: numpy would pass on what the mask hides."""
+    try:
+        refuse_masked(target, first)
+    except ValueError as error:
+        raise ValueError(f"the target of {error}") from None
+
+
+def _check_mapped(X: Any) -> None:
+    """Refuse a memory map whose file has become shorter: to look at what is gone would end the process."""
+    path = getattr(X, "filename", None) if isinstance(X, np.memmap) else None
+    if path is None or not os.path.exists(path):  # a deleted file stays readable through its map
+        return
+    whole: Any = X
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    there, needed = os.path.getsize(path), int(getattr(whole, "offset", 0)) + int(whole.nbytes)
+    if there < needed:
+        name = os.path.basename(path)
+        raise ValueError(f"{name} was cut short while it was read: it has {there:,} bytes, {needed:,} are needed")
 
 
 def _in(path: Path | None, message: str) -> str:

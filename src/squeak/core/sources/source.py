@@ -16,7 +16,7 @@ from squeak.core.sources.columns import ColumnError, kind_of, numbers, texts
 from squeak.core.sources.csv_files import CsvFormat
 from squeak.core.sources.learning import Request, learn, select
 from squeak.core.sources.pieces import Piece
-from squeak.core.sources.preprocessing import Preprocessing, finite_matrix, missing_column
+from squeak.core.sources.preprocessing import Preprocessing, Strange, finite_matrix, missing_column
 from squeak.core.sources.readers import IteratorReader, Reader
 from squeak.core.types import IntArray, Rows
 
@@ -104,9 +104,10 @@ class RowSource:
         self.reader, self.target, self.skip = reader, target, skip
         self._form, self._shuffle_seed = form or CsvFormat(), shuffle_seed
         names = list(reader.names)
+        self._known_names = set(names)
         self._column_of_target = self._known(target) if is_name(target) else None
         self._request = request.named(self._known)
-        if self._column_of_target is not None and self._column_of_target not in names:
+        if self._column_of_target is not None and self._column_of_target not in self._known_names:
             raise ValueError(missing_column(str(target), names))
         left = [name for name in names if name != self._column_of_target]
         if preprocessing is not None and preprocessing.width is None:
@@ -118,10 +119,12 @@ class RowSource:
         if shuffle_seed is not None and reader.n_parts < 2:
             raise ValueError("there is only one part (row group, or CSV file), so there is no order to shuffle")
         self.skipped_ = 0
+        self._given = preprocessing is not None and not learned
+        self._rows_of: dict[int, int] = {}
 
     def _known(self, name: Any) -> Any:
         """Return a column's name as the reader has it: 0 and "0" are the same column."""
-        if name in self.reader.names or not isinstance(name, str | int | np.integer):
+        if name in self._known_names or not isinstance(name, str | int | np.integer):
             return name
         if isinstance(self.reader.names, range):
             return int(name) if isinstance(name, np.integer) or str(name).isdigit() else name
@@ -263,38 +266,54 @@ class RowSource:
     def _encoded(self, start: Cursor, size: int, stop: int | None = None) -> Iterator[_Encoded]:
         """Yield the kept rows piece by piece, with the place that each of them ends at."""
         kept, skipped = start.kept, start.skipped
+        strange = Strange()
         before = kept + skipped - start.row
         for part, number in enumerate(self._order().tolist()[:stop]):
             if part < start.part:
                 continue
             row = start.row if part == start.part else 0
             for piece in self._part_pieces(number, row, size):
-                X, y, which = self._encode(piece)
+                X, y, which = self._encode(piece, strange)
                 ends = row + 1 + (np.arange(piece.n) if which is None else which)
                 if len(ends):
                     yield _Encoded(X, y, ends, Cursor(part, row, kept, skipped), before)
                 kept, skipped, row = kept + len(ends), skipped + piece.n - len(ends), row + piece.n
                 self.skipped_ = skipped
+            self._check_count(number, row)
             skipped += self.reader.skipped_lines
             self.skipped_ = skipped
             before += row
+        if self._given:
+            strange.warn()
         if kept == 0:
             raise ValueError(f"there are no rows{f': all {skipped:,} were skipped' if skipped else ''}")
 
-    def _encode(self, piece: Piece) -> tuple[Rows, Any, IntArray | None]:
+    def _check_count(self, part: int, rows: int) -> None:
+        """Refuse a part that was read before and had another number of rows then."""
+        if part in self._rows_of:
+            self.reader.check_unchanged(part)
+        before = self._rows_of.setdefault(part, rows)
+        if before != rows:
+            where = self.reader.part_name(part) if self.n_parts > 1 or self.recipe is not None else "the source"
+            raise ValueError(
+                f"{where} had {before:,} rows when it was first read and has {rows:,} now: every pass must give "
+                "the same rows, so open it again with squeak.rows when it has changed"
+            )
+
+    def _encode(self, piece: Piece, strange: Strange | None = None) -> tuple[Rows, Any, IntArray | None]:
         """Return the rows of a piece that are kept, their targets, and which they are (None for all)."""
         preprocessing = self.preprocessing
         y = None if self.target is None else _target_values(piece, self.target)
         if preprocessing is None:
             X, which = finite_matrix(piece, self.skip)
         else:
-            X, which = preprocessing.apply(piece, skip=self.skip)
+            X, which = preprocessing.apply(piece, skip=self.skip, strange=strange)
         if y is None:
             return X, None, which
         y = y if which is None else y[which]
         bad = _missing(y)
         if not bad.any():
-            return X, y, which
+            return X, self._truth(piece, y), which
         if not self.skip:
             at = int(np.argmax(bad))
             row = piece.row(at if which is None else int(which[at]))
@@ -302,7 +321,12 @@ class RowSource:
                 f"{row}: the target {_quoted(self.target)}is {y[at]}; skip such rows with on_bad_rows='skip'"
             )
         whole = np.flatnonzero(~bad)
-        return X[whole], y[whole], whole if which is None else which[whole]
+        return X[whole], self._truth(piece, y[whole]), whole if which is None else which[whole]
+
+    def _truth(self, piece: Piece, y: Any) -> Any:
+        """Return targets that are truth values as such, now that none is missing: they are classes, not numbers."""
+        kind = getattr(piece.target, "type", None) or getattr(piece.target, "dtype", None)
+        return y.astype(np.bool_) if str(kind) == "bool" else y
 
 
 def _target_values(piece: Piece, target: Any) -> Any:
@@ -317,6 +341,12 @@ def _target_values(piece: Piece, target: Any) -> Any:
             return numbers(values, str(target)).astype(np.float64)
         except ColumnError as error:
             raise ValueError(piece.words(str(error))) from None
+    if values.dtype.kind in "mM":  # as dates and durations in a table: days and seconds
+        import pyarrow as pa
+
+        if np.datetime_data(values.dtype)[0] not in ("s", "ms", "us", "ns"):
+            values = values.astype(f"{values.dtype.kind}8[s]")
+        return numbers(pa.array(values.ravel()), str(target)).reshape(values.shape)
     return values.astype(np.float64) if values.dtype.kind in "bui" else values
 
 
@@ -387,12 +417,19 @@ def _joined(parts: list[Block]) -> Block:
 
 def _missing(y: Any) -> Any:
     if y.dtype.kind == "O":
-        bad = np.array([value is None or value != value for value in y.ravel()]).reshape(y.shape)
+        bad = np.array([_is_missing(value) for value in y.ravel()]).reshape(y.shape)
     elif y.dtype.kind in "mM":
         bad = np.isnat(y)
     else:
         bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
     return bad.any(axis=1) if bad.ndim == 2 else bad
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither equal nor unequal
+        return True
 
 
 def _quoted(target: Any) -> str:

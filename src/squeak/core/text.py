@@ -1,0 +1,58 @@
+"""Text from files and users, made safe for where it is shown: a terminal, a page, a cell of a CSV file.
+
+Names of columns, categories and classes come from data, and data may hold anything: escape sequences that rewrite
+a terminal, characters that no page can hold, cells that a spreadsheet would run as formulas.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for the beginning of a formula."""
+
+
+def for_terminal(value: Any, keep: str = "") -> str:
+    r"""Return a text with every character that is not printable as its escape; those in ``keep`` stay.
+
+    Examples
+    --------
+    >>> from squeak.core.text import for_terminal
+    >>> print(for_terminal("red \x1b[31m"))
+    red \x1b[31m
+    """
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in str(value))
+
+
+def for_page(value: Any) -> str:
+    """Return a text as HTML, for an element or an attribute: escaped, without characters that a page cannot hold.
+
+    Examples
+    --------
+    >>> from squeak.core.text import for_page
+    >>> for_page("<b> & 'c'")
+    '&lt;b&gt; &amp; &#x27;c&#x27;'
+    """
+    return html.escape("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(value)), quote=True)
+
+
+def for_cell(value: str) -> str:
+    """Return a text for a cell of a CSV file: an apostrophe goes before what a spreadsheet would run as a formula.
+
+    That is a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. A number such as -1 and
+    a sign alone stay as they are.
+
+    Examples
+    --------
+    >>> from squeak.core.text import for_cell
+    >>> [for_cell(text) for text in ("=1+2", "-1", "-", "@here", "plain")]
+    ["'=1+2", '-1', '-', "'@here", 'plain']
+    """
+    if not value.startswith(FORMULA) or len(value) == 1:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

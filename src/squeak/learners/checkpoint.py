@@ -1,0 +1,233 @@
+"""Checkpoints of a fit: the dictionary's stream, then every sum over the rows, kept in one file as they grow.
+
+All that a fit on a row source learns from the rows is a dictionary and sums (means, normal equations, the steps of
+FALKON and Newton). A fit that goes on takes what is finished from the file, reads the rest of the pass it was in,
+and computes everything else anew, in the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from squeak.core.dictionary import Dictionary, preprocessing_from_parts, preprocessing_parts
+from squeak.core.sources import Cursor, Preprocessing, RowSource
+from squeak.core.sums import Arrays
+from squeak.learners.data import SourceTraining, Term
+from squeak.samplers.checkpoint import fit_with_checkpoint, params_to_data
+from squeak.samplers.stream import StreamSampler
+
+DICTIONARY, SAMPLER = "dictionary_", "sampler_"
+"""What the names of their arrays begin with."""
+
+NOT_STORED = ("callback", "verbose")
+
+
+@dataclass(frozen=True)
+class FitState:
+    """What is known of a fit at some place of some pass; never changed, only replaced."""
+
+    preprocessing: Preprocessing | None
+    stream: tuple[Any, Any, list[dict[str, float]]] | None = None
+    """The sampler, its state and its history, while the dictionary is learned."""
+    dictionary: Dictionary | None = None
+    done: tuple[Arrays, ...] = ()
+    """The sums of the passes that have ended, in their order."""
+    growing: Arrays | None = None
+    """The sum of the pass at hand, up to the place of the checkpoint."""
+    head: ClassVar[None] = None
+
+
+@dataclass(frozen=True)
+class KeptTraining(SourceTraining):
+    """Rows of a source whose sums, and whose dictionary, are kept in a checkpoint as they grow."""
+
+    run: Any = None
+
+    def sum(self, term: Term) -> Arrays:
+        """Return the sum of the term over all rows: from the checkpoint, or from there on."""
+        found: Arrays = self.run.sum(self, term)
+        return found
+
+    def persist(self) -> KeptTraining:
+        """Return the same rows."""
+        return self
+
+
+class FitRun:
+    """A learner's fit, as :class:`squeak.samplers.checkpoint.Run` keeps it."""
+
+    kind = "fit"
+
+    def __init__(self, learner: Any) -> None:
+        if not isinstance(learner.random_state, int | np.integer):
+            raise ValueError(
+                "a fit with a checkpoint needs a number as random_state: one that goes on must draw the same"
+            )
+        self.learner, self.run_name = learner, type(learner).__name__
+        self._source: Any = None
+        self._first: Any = None
+        """The targets of the first block, where the fit goes on and may not read it again."""
+        self._begin(FitState(None), Cursor(), None)
+
+    def _begin(self, state: FitState, cursor: Cursor, keeper: Any) -> None:
+        self._state, self._cursor, self._keeper, self._asked = state, cursor, keeper, 0
+
+    def get_params(self, deep: bool = False) -> dict[str, Any]:
+        """Return the learner's parameters, as what two fits are compared by."""
+        params = self.learner.get_params(deep=False)
+        return {name: _described(value) for name, value in params.items() if name not in NOT_STORED}
+
+    def _as_source(self, X: Any) -> RowSource:
+        if not isinstance(X, RowSource) or not X.repeatable:
+            raise ValueError("checkpoint is for a row source that can be read again: pass squeak.rows(...)")
+        self._source = X
+        return X
+
+    def _read(self, X: Any, state: Any, *, start: Any = None, keeper: Any = None, past: Any = None) -> None:
+        self._begin(state or FitState(X.preprocessing), start or Cursor(), keeper)
+        if state is not None:
+            with closing(X.blocks()) as blocks:
+                self._first = next(blocks).y
+        X.skipped_ = self._cursor.skipped
+        self.learner._fit(X, None, None, self)
+
+    def _restore(self, state: FitState, history: Any) -> None:
+        """Fit again from what is all there: no row is read but for the classes."""
+        self._read(self._source, state)
+
+    def _keep(self, state: FitState, cursor: Cursor) -> None:
+        self._state, self._cursor = state, cursor
+        if self._keeper is not None:
+            self._keeper.keep(state, [], cursor)
+
+    def sum(self, data: SourceTraining, term: Term) -> Arrays:
+        """Return the next sum of the fit, in the bits of :func:`squeak.core.sums.sum_parts`."""
+        number, self._asked = self._asked, self._asked + 1
+        if self._first is not None:
+            data.encoded(self._first)  # what is learned from the first block that is seen shall be the same
+        if number < len(self._state.done):
+            return self._state.done[number]
+        total = self._state.growing
+        for block in data.source.blocks(None if total is None else self._cursor):
+            arrays = term(block.X, (data.encoded(block.y), None))
+            if total is None:
+                total = tuple(np.array(array, dtype=np.float64) for array in arrays)
+            else:  # a new sum, so that an interrupt leaves the old one whole
+                total = tuple(np.asarray(kept + array) for kept, array in zip(total, arrays, strict=True))
+            self._keep(replace(self._state, growing=total), block.cursor)
+        if total is None:
+            raise ValueError("there are no rows to sum over")
+        self._keep(replace(self._state, done=(*self._state.done, total), growing=None), self._cursor)
+        return total
+
+    def dictionary(self, sampler: Any, rows: RowSource) -> Dictionary:
+        """Return what the sampler learns from the rows; a stream's state is kept along the way."""
+        if self._state.dictionary is not None:
+            return self._state.dictionary
+        if isinstance(sampler, StreamSampler):
+            _, state, history = self._state.stream or (None, None, None)
+            start = None if state is None else self._cursor
+            sampler._read(rows, state, start=start, keeper=_OfStream(self, sampler), past=history)
+        else:
+            sampler.fit(rows)
+        found: Dictionary = sampler.dictionary_
+        self._keep(replace(self._state, stream=None, dictionary=found), self._cursor)
+        return found
+
+    def _parts_at(self, state: FitState, history: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays, encoding = preprocessing_parts(state.preprocessing)
+        sums = [*state.done, *([] if state.growing is None else [state.growing])]
+        flat = [np.asarray(array).ravel() for arrays_ in sums for array in arrays_]
+        content: dict[str, Any] = {
+            "sampler": self.run_name,
+            "params": params_to_data(self),
+            "preprocessing": encoding,
+            "sums": [[list(np.shape(array)) for array in arrays_] for arrays_ in sums],
+            "growing": state.growing is not None,
+        }
+        arrays = {**arrays, "sums": np.concatenate([*flat, np.zeros(0)])}
+        if state.dictionary is not None:
+            inner, content["dictionary"] = state.dictionary.to_parts()
+            arrays |= {DICTIONARY + name: array for name, array in inner.items()}
+        if state.stream is not None:
+            sampler, at, past = state.stream
+            inner, content["stream"] = sampler._parts_at(at, past)
+            arrays |= {SAMPLER + name: array for name, array in inner.items()}
+        return arrays, content
+
+    @staticmethod
+    def _state_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any) -> tuple[FitState, list[Any]]:
+        sums = list(_cut(arrays["sums"], content["sums"]))
+        growing = sums.pop() if content["growing"] else None
+        state = FitState(preprocessing_from_parts(arrays, content), done=tuple(sums), growing=growing)
+        if "dictionary" in content:
+            found = Dictionary.from_parts(_within(arrays, DICTIONARY), content["dictionary"], kernel)
+            state = replace(state, dictionary=found)
+        if "stream" in content:
+            at, past = StreamSampler._state_from(_within(arrays, SAMPLER), content["stream"], kernel)
+            state = replace(state, stream=(None, at, past))
+        return state, []
+
+
+class _OfStream:
+    """Takes note of the states of the stream that the dictionary is learned by."""
+
+    def __init__(self, run: FitRun, sampler: Any) -> None:
+        self._run, self._sampler = run, sampler
+
+    def keep(self, state: Any, history: list[dict[str, float]], cursor: Cursor) -> None:
+        self._run._keep(replace(self._run._state, stream=(self._sampler, state, list(history))), cursor)
+
+
+def fit_kept(learner: Any, X: Any, y: Any, weight: Any, path: str | os.PathLike[str], every: float) -> Any:
+    """Fit a learner on a row source with a checkpoint; the same call goes on with a fit that was stopped."""
+    if y is not None or weight is not None:
+        raise ValueError("a row source carries its targets and has no weights: pass neither beside a checkpoint")
+    fit_with_checkpoint(FitRun(learner), X, path, every)
+    return learner
+
+
+def _within(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _cut(flat: Any, shapes: Any) -> Iterator[Arrays]:
+    """Yield the sums from their numbers in one row; what does not fit, or is not finite, raises."""
+    at = 0
+    if flat.ndim != 1 or flat.dtype != np.float64 or not np.isfinite(flat).all():
+        raise ValueError("its sums are not numbers")
+    for group in shapes:
+        arrays = []
+        for shape in group:
+            lengths = tuple(int(length) for length in shape)
+            size = int(np.prod(lengths, dtype=np.float64))
+            if min(lengths, default=0) < 0 or at + size > len(flat):
+                raise ValueError("its sums do not fit their shapes")
+            arrays.append(np.array(flat[at : at + size]).reshape(lengths))
+            at += size
+        yield tuple(arrays)
+    if at != len(flat):
+        raise ValueError("its sums do not fit their shapes")
+
+
+def _described(value: Any) -> Any:
+    """Return a parameter as JSON data to be compared: objects and arrays by their content."""
+    if isinstance(value, Dictionary):
+        arrays, content = value.to_parts()
+        digest = hashlib.sha256(repr(sorted(content.items(), key=str)).encode())
+        for name in sorted(arrays):
+            digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+        return f"dictionary {digest.hexdigest()[:16]}"
+    if isinstance(value, BaseEstimator) and not hasattr(value, "diag"):
+        return f"{type(value).__name__} {params_to_data(value)}"
+    if isinstance(value, np.ndarray):
+        return f"rows {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]}"
+    return value

@@ -1,0 +1,166 @@
+"""Graphs whose weights lie up to 300 powers of ten apart, against elimination with fractions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from squeak.graphs import (
+    HarmonicClassifier,
+    HarmonicRegressor,
+    OnlineSparsifier,
+    StreamSparsifier,
+    edge_leverage,
+    effective_resistances,
+    sparsifier_report,
+    sparsify,
+    spectral_accuracy,
+)
+from squeak.graphs.edges import check_edges, merged
+from squeak.graphs.forest import bridges
+from tests.graphs.oracles import exact_harmonic, exact_leverage
+
+QUICK, FULL = 40, 3000
+
+
+@st.composite
+def pairs(draw):
+    """Draw the edges of a path, a tree, a clique, a cycle, some of all, or two of them with or without a bridge."""
+    kind = draw(st.sampled_from(("path", "tree", "clique", "cycle", "any", "two", "bridge")))
+    n = draw(st.integers(2, 6))
+    every = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    if kind == "path":
+        return n, [(i, i + 1) for i in range(n - 1)]
+    if kind == "tree":
+        return n, [(draw(st.integers(0, i - 1)), i) for i in range(1, n)]
+    if kind == "clique":
+        return n, every
+    if kind == "cycle":
+        return n, sorted({(min(i, (i + 1) % n), max(i, (i + 1) % n)) for i in range(n)})
+    if kind == "any":
+        return n, draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
+    both = every + [(i + n, j + n) for i, j in every]
+    return 2 * n, both if kind == "two" else [*both, (n - 1, n)]
+
+
+@st.composite
+def wide_graphs(draw):
+    """Draw a small graph with weights from 1e-150 to 1e150: all over the range, or of two sizes far apart."""
+    n, ends = draw(pairs())
+    exponents = st.floats(-150, 150)
+    if draw(st.booleans()):
+        exponents = st.sampled_from((draw(st.integers(-150, 150)), draw(st.integers(-150, 150))))
+    weights = [10.0 ** draw(exponents) * draw(st.floats(0.5, 2.0)) for _ in ends]
+    numbers = draw(st.permutations(range(n)))  # an order of elimination is as good as any other
+    u, v = ([numbers[end[side]] for end in ends] for side in (0, 1))
+    return merged(check_edges(u, v, weights, n))
+
+
+def check_leverage(graph, ridge=0.0):
+    expected = exact_leverage(graph, ridge)
+    for method in ("exact", "factor"):
+        found = edge_leverage(graph, method, ridge=ridge)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=method)
+        assert (found >= 0).all()
+        assert (found <= 1).all()
+        resistances = effective_resistances(graph, method, ridge=ridge)
+        assert np.array_equal(resistances, found / graph.weights)
+        if ridge == 0:
+            assert found.sum() == pytest.approx(graph.n_nodes - graph.components()[0], abs=1e-9)
+            assert (found > 0).all()
+            assert (found[bridges(graph)] == 1).all()
+    assert np.array_equal(edge_leverage(graph), edge_leverage(graph, "exact"))
+
+
+def check_projections(graph):
+    expected = exact_leverage(graph)
+    found = edge_leverage(graph, "projections", n_projections=512, random_state=0)
+    np.testing.assert_allclose(found, expected, atol=0.25)
+    assert (found > 0).all()
+    assert (found <= 1).all()
+    assert (found[bridges(graph)] == 1).all()
+    assert found.sum() == pytest.approx(graph.n_nodes - graph.components()[0], abs=0.05 * graph.n_nodes)
+
+
+def check_sparsifiers(graph):
+    """Nothing is dropped of so small a graph unless it has next to no leverage; what is kept is the graph."""
+    kept = exact_leverage(graph) > 1e-3
+    sparsifiers = StreamSparsifier(1e4, random_state=0), OnlineSparsifier(1e4, random_state=0)
+    for H in (
+        sparsify(graph, oversampling=1e4, random_state=0),
+        *(s.fit(graph).sample_.graph for s in sparsifiers),
+    ):
+        assert H.components()[0] == graph.components()[0]
+        found = dict(zip(zip(H.u, H.v, strict=True), H.weights, strict=True))
+        for u, v, w in zip(graph.u[kept], graph.v[kept], graph.weights[kept], strict=True):
+            assert found[u, v] == pytest.approx(w)
+        assert 0 <= spectral_accuracy(graph, H) < 1.0
+    report = sparsifier_report(graph, graph)
+    assert report.same_components
+    assert report.accuracy < 1e-6
+
+
+def check_accuracy(graph):
+    for factor in (0.75, 1.5):
+        changed = graph.with_weights(factor * graph.weights)
+        assert spectral_accuracy(graph, changed) == pytest.approx(abs(factor - 1), rel=1e-6)
+
+
+def check_labels(graph):
+    """Two nodes have labels; the solution is the exact one where weights are not too far apart for a solver."""
+    known, top = [0, graph.n_nodes - 1], float(graph.weights.max())
+    y = np.full(graph.n_nodes, -1)
+    y[known] = 0, 1
+    columns = (graph.u, graph.v, graph.weights)
+    learner = HarmonicClassifier(alpha=1.0 / top, centred=False).fit(columns, y)
+    assert np.isfinite(learner.label_distributions_).all()
+    assert np.array_equal(learner.transduction_[known], [0, 1])
+    values = (
+        HarmonicRegressor(alpha=1.0 / top, centred=False).fit(columns, np.where(y < 0, np.nan, y)).transduction_
+    )
+    assert (values >= -1e-4).all()
+    assert (values <= 1 + 1e-4).all()
+    reached = np.isin(graph.components()[1], graph.components()[1][known]).all()
+    if reached and graph.weights.min() > 1e-8 * top:
+        np.testing.assert_allclose(values, exact_harmonic(graph, known, [0, 1], 1.0 / top), atol=1e-4)
+
+
+CHECKS = {
+    "leverage": check_leverage,
+    "leverage with a ridge": lambda graph: check_leverage(graph, float(np.median(graph.weights))),
+    "leverage with a small ridge": lambda graph: check_leverage(graph, 1e-3 * float(graph.weights.min())),
+    "projections": check_projections,
+    "sparsifiers": check_sparsifiers,
+    "accuracy": check_accuracy,
+    "labels": check_labels,
+}
+
+
+@pytest.mark.parametrize("what", CHECKS)
+def test_weights_of_any_size(what):
+    @settings(max_examples=QUICK)
+    @given(wide_graphs())
+    def run(graph):
+        CHECKS[what](graph)
+
+    run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", CHECKS)
+def test_weights_of_any_size_in_full(what):
+    @settings(max_examples=FULL)
+    @given(wide_graphs())
+    def run(graph):
+        CHECKS[what](graph)
+
+    run()
+
+
+@pytest.mark.parametrize("method", ["exact", "factor", "projections"])
+def test_a_triangle_with_weights_nineteen_powers_of_ten_apart(method):
+    for weights in ((1.0, 1.0, 1e19), (1.0, 1e19, 1.0), (1e19, 1.0, 1.0), (1.0, 1e19, 1e-19), (1e-19, 1.0, 1e19)):
+        found = edge_leverage(([0, 1, 0], [1, 2, 2], weights), method, n_projections=512, random_state=0)
+        assert found.sum() == pytest.approx(2.0, abs=0.1 if method == "projections" else 1e-9)
+        expected = exact_leverage(merged(check_edges([0, 1, 0], [1, 2, 2], weights)))
+        np.testing.assert_allclose(found, expected, atol=0.1 if method == "projections" else 1e-9)

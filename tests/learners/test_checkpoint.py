@@ -1,0 +1,134 @@
+"""Fits that are stopped go on from their checkpoint and end in the same bits."""
+
+import numpy as np
+import pytest
+
+import squeak
+from squeak import KernelClassifier, KernelRidge
+from squeak.core import storage
+from squeak.core.sources import source as sources
+from squeak.core.storage import StorageError
+from squeak.kernels import RBF
+from squeak.learners import KernelRidgeCV
+from squeak.samplers import Uniform
+from tests.stopping import run_with_stops
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """Return a source of rows in blocks of 256, with numbers or classes as targets."""
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 8)
+    rng = np.random.default_rng(0)
+    X = rng.random((1500, 2))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(1500)
+    classes = np.array(["low", "middle", "high"])[np.digitize(y, [0.3, 1.0])]
+    return lambda kind="numbers", n=1500: squeak.rows(X[:n], (y if kind == "numbers" else classes)[:n])
+
+
+RIDGE = {"kernel": RBF(0.5), "alpha": 0.1, "fit_intercept": True, "random_state": 0}
+FITS = {
+    "direct": (
+        lambda: KernelRidge(**{**RIDGE, "kernel": RBF("auto"), "alpha": "auto"}, max_atoms=30),
+        "numbers",
+        3,
+    ),
+    "falkon": (lambda: KernelRidge(**RIDGE, max_atoms=30, solver="falkon"), "numbers", 5),
+    "sketched": (lambda: KernelRidge(**RIDGE, sampler=Uniform(max_atoms=30), solver="falkon"), "numbers", 7),
+    "given rows": (lambda: KernelRidge(**RIDGE, dictionary=np.random.default_rng(1).random((20, 2))), "numbers", 3),
+    "cross-validated": (
+        lambda: KernelRidgeCV(RBF(0.5), alphas=[0.1, 1.0], max_atoms=30, random_state=0),
+        "numbers",
+        4,
+    ),
+    "classes": (lambda: KernelClassifier(RBF(0.5), alpha=0.1, max_atoms=30, random_state=0), "classes", 3),
+    "logistic": (
+        lambda: KernelClassifier(RBF(0.5), alpha=1.0, loss="logistic", max_atoms=20, random_state=0),
+        "classes",
+        60,
+    ),
+}
+
+
+LONG = ("sketched", "logistic", "cross-validated")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in FITS]
+)
+def test_a_stopped_fit_goes_on_in_the_same_bits(rows, tmp_path, monkeypatch, name):
+    make, kind, writes = FITS[name]
+    path = tmp_path / "run.sqk"
+    whole = make().fit(rows(kind))
+    found, stops = run_with_stops(monkeypatch, lambda: make().fit(rows(kind), checkpoint=path, every=0), writes)
+    assert stops >= 3
+    for model in (found, make().fit(rows(kind), checkpoint=path)):  # the second time nothing is left to do
+        assert np.array_equal(model.dual_coef_, whole.dual_coef_)
+        assert np.array_equal(model.intercept_, whole.intercept_)
+        assert model.dictionary_ == whole.dictionary_
+
+
+def stop_early(rows, path, monkeypatch):
+    def stopping(*arguments):
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    write = storage.write
+    model = KernelRidge(**RIDGE, max_atoms=30)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(rows(), checkpoint=path, every=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"alpha": 0.2}, r"another alpha \(0.1; now 0.2\)"),
+        ({"kernel": RBF(0.6)}, r"another kernel \(RBF\(length_scale=0.5\); now RBF"),
+        ({"max_atoms": 31}, "another max_atoms"),
+        ({"random_state": 1}, "another random_state"),
+        ({"solver": "falkon"}, "another solver"),
+    ],
+)
+def test_a_checkpoint_of_other_parameters_is_refused(rows, tmp_path, monkeypatch, changes, words):
+    path = tmp_path / "run.sqk"
+    stop_early(rows, path, monkeypatch)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=f"unfinished run with {words}.*or delete it"):
+        KernelRidge(**{**RIDGE, "max_atoms": 30, **changes}).fit(rows(), checkpoint=path)
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_of_other_data_learners_or_files_is_refused(rows, tmp_path, monkeypatch):
+    path = tmp_path / "run.sqk"
+    stop_early(rows, path, monkeypatch)
+    with pytest.raises(ValueError, match="over other data"):
+        KernelRidge(**RIDGE, max_atoms=30).fit(rows(n=1400), checkpoint=path)
+    with pytest.raises(ValueError, match=r"another learner \(KernelRidge\)"):
+        KernelClassifier(RBF(0.5), max_atoms=30, random_state=0).fit(rows("classes"), checkpoint=path)
+    squeak.Squeak(ridge=1.0, random_state=0).fit(rows(), checkpoint=tmp_path / "other.sqk")
+    with pytest.raises(StorageError, match="'stream', not a 'fit'"):
+        KernelRidge(**RIDGE, max_atoms=30).fit(rows(), checkpoint=tmp_path / "other.sqk")
+
+
+def test_what_can_have_no_checkpoint_says_so(rows, tmp_path):
+    path = tmp_path / "run.sqk"
+    X, y = rows().collect()
+    with pytest.raises(ValueError, match="a row source that can be read again"):
+        KernelRidge(**RIDGE).fit(X, checkpoint=path)
+    with pytest.raises(ValueError, match="a row source carries its targets"):
+        KernelRidge(**RIDGE).fit(X, y, checkpoint=path)
+    with pytest.raises(ValueError, match="a number as random_state"):
+        KernelRidge(max_atoms=5).fit(rows(), checkpoint=path)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        KernelRidge(**RIDGE).fit(rows(), checkpoint=tmp_path / "no" / "run.sqk")
+    assert not path.exists()
+
+
+def test_a_run_that_ended_may_be_replaced(rows, tmp_path):
+    path = tmp_path / "run.sqk"
+    KernelRidge(**RIDGE, max_atoms=30).fit(rows(), checkpoint=path)
+    changed = KernelRidge(**{**RIDGE, "alpha": 0.7}, max_atoms=30).fit(rows(), checkpoint=path)
+    assert changed.alpha_ == 0.7
+    again = KernelRidge(**{**RIDGE, "alpha": 0.7}, max_atoms=30).fit(rows())
+    assert np.array_equal(changed.dual_coef_, again.dual_coef_)

@@ -1,0 +1,79 @@
+"""The script that measures the code counts what it says, and nothing else."""
+
+import pytest
+from benchmarks import house
+
+TWICE = '''
+def {name}(rows, width):
+    """{words}"""
+    total = 0
+    for row in rows:
+        if row > {number}:
+            total += row * width
+        else:
+            total -= 1
+    return total
+'''
+PRIVATES = """
+class Box:
+    def __init__(self, other):
+        self._size = other._size
+        self.__dict__.update(other.__dict__)
+        super()._start()
+
+    def look(self, thing):
+        return thing._weight + self.inner._weight + self._size
+"""
+CHECKS = """
+def check(x, y):
+    if isinstance(x, bool) or not isinstance(x, int) or x < 0:
+        raise ValueError
+    return y and (isinstance(y, bool) or not isinstance(y, float)) or not isinstance(y, int)
+"""
+CITING = '''"""As in the spec, section 3."""
+
+def f():
+    """Follow DESIGN, section 2."""
+
+def g():
+    """A fixed-design risk, not to specify."""
+'''
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """Return a function that puts texts into files and measures those instead."""
+
+    def put(**texts):
+        for name, text in texts.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.setattr(house, "SOURCE", tmp_path)
+
+    return put
+
+
+def test_the_same_shape_is_seen_under_other_names(measured):
+    first = TWICE.format(name="add", words="Add.", number=3)
+    measured(a=first, b=TWICE.format(name="weigh", words="Weigh, in other words.", number=99))
+    assert len(house.repeated()) == 8  # the docstring is left out
+    assert len(house.repeated(blur=False)) == 0
+    measured(a=first, b=first)
+    assert len(house.repeated(blur=False)) == 8
+
+
+def test_runs_that_are_short_or_different_are_not_counted(measured):
+    measured(a="x = 1\ny = 2\nfoo(x)\n", b="z = 1\nw = 2\nbar(z)\n", c="import a\n" * 9 + "x += 1\n")
+    assert house.repeated() == []
+
+
+def test_private_members_of_others_are_counted(measured):
+    measured(a=PRIVATES)
+    assert [words for _, _, words in house.privates()] == ["other._size", "thing._weight", "self.inner._weight"]
+    assert [words for _, _, words in house.privates(foreign=True)] == ["thing._weight", "self.inner._weight"]
+
+
+def test_checks_constructors_and_citations_are_counted(measured):
+    measured(a=CHECKS, b=PRIVATES, c=CITING)
+    assert len(house.bool_checks()) == 2
+    assert len(house.init_lines()) == 4
+    assert [words for _, _, words in house.citations()] == ["the module", "f"]

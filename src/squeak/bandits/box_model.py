@@ -17,7 +17,7 @@ from squeak.core import engine
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.nystrom import TILE, FixedFeatures, spanning_features
-from squeak.core.state import checked, numbers
+from squeak.core.state import checked, numbers, parts
 from squeak.core.types import Array, IntArray
 
 SHARE = 50
@@ -45,7 +45,7 @@ class BoxDictionary:
     def to_arrays(self) -> dict[str, Any]:
         """Return the posterior as arrays."""
         known = {"atoms": self.features.atoms, "factor": self.features.mixing.T}
-        return known | {"solver": self.solver, "weights": self.weights}
+        return parts(STATE, known | {"solver": self.solver, "weights": self.weights})[0]
 
     @classmethod
     def from_arrays(cls, kernel: Any, ridge: float, arrays: dict[str, Any], width: int) -> BoxDictionary:

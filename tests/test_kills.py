@@ -169,7 +169,7 @@ def check_killed(world, folder, name, kill, old=False):
 
 FEW = {
     "dictionary": ["write", 4, 1],
-    "fit": ["block", 17],
+    "fit": ["block", 9],
     "predict": ["write", 1, 0],
     "online": ["write", 3, 2],
     "sparsify": ["block", 5],

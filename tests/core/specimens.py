@@ -171,6 +171,15 @@ def edges() -> EdgeSample:
     return StreamSparsifier(random_state=0, oversampling=2.0).fit(near).sample_
 
 
+def edge_stream() -> StreamSparsifier:
+    near = np.exp(-((X[:15, None] - X[None, :15]) ** 2).sum(axis=2)) * (1 - np.eye(15))
+    return StreamSparsifier(random_state=0, oversampling=2.0).fit(near)
+
+
+def use_edge_stream(stream: Any) -> Any:
+    return [*use_edges(stream.sample_), repr(stream)]
+
+
 def of_files() -> DPP:
     path = Path(os.environ["SQUEAK_SPECIMENS"]) / "rows.csv"
     path.write_text("a,b\n" + "\n".join(f"{float(a)!r},{float(b)!r}" for a, b in X) + "\n")
@@ -208,6 +217,7 @@ SPECIMENS: dict[str, Specimen] = {
     "checkpoint": Specimen(lambda: None, use_sampler, resumed, lambda nothing, path: stopped(path)),
     "checkpoint, loaded": Specimen(lambda: None, use_sampler, save=lambda nothing, path: stopped(path)),
     "edges": Specimen(edges, use_edges),
+    "edge-stream": Specimen(edge_stream, use_edge_stream),
     "kernel-ridge": Specimen(
         lambda: squeak.KernelRidge(RBF(1.0), max_atoms=12, random_state=0, solver="direct").fit(X, Y), use_ridge
     ),

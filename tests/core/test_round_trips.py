@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import squeak
 from squeak.core.sources.columns import canonical, text_of
+from squeak.core.sources.csv_files import MISSING_WORDS
 
 UTC = datetime.UTC
 INTS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -338,10 +339,20 @@ def test_truth_values_are_the_same_in_every_spelling(spelled, tmp_path):
 SECONDS = st.datetimes(datetime.datetime(1, 1, 2), datetime.datetime(9999, 12, 30)).map(
     lambda moment: moment.replace(microsecond=0)
 )
+
+
+def few_digits(value):
+    """Leave out float32 of which text has other digits: whole ones beyond 2²⁴, and those next to zero."""
+    return value == 0 or 2**-126 <= abs(value) <= 2**24 or abs(value) >= 2**63
+
+
 VALUES = {
     "whole numbers": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
     "fractions": (pa.float64(), st.floats(allow_nan=False, allow_infinity=False)),
-    "narrow fractions": (pa.float32(), st.floats(allow_nan=False, allow_infinity=False, width=32)),
+    "narrow fractions": (
+        pa.float32(),
+        st.floats(allow_nan=False, allow_infinity=False, width=32).filter(few_digits),
+    ),
     "decimals": (
         pa.decimal128(18, 6),
         st.decimals(-(10**11), 10**11, places=6, allow_nan=False, allow_infinity=False),
@@ -353,7 +364,7 @@ VALUES = {
     "times": (pa.time64("us"), st.times()),
 }
 TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1).filter(
-    lambda word: word.strip() == word
+    lambda word: word.strip() == word and word not in MISSING_WORDS
 )
 
 

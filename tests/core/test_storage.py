@@ -184,7 +184,10 @@ def test_a_file_of_version_1_is_still_read():
     d = squeak.load(old)
     assert (len(d), d.n_seen, d.kernel, d.preprocessing) == (146, 2000, RBF(2.0), None)
     X = np.random.default_rng(0).standard_normal((2000, 2))
-    assert d == Squeak(kernel=RBF(2.0), ridge=1.0, oversampling=10, random_state=0).fit(X).dictionary_
+    now = Squeak(kernel=RBF(2.0), ridge=1.0, oversampling=10, random_state=0).fit(X).dictionary_
+    assert np.array_equal(d.atoms, now.atoms)
+    assert np.array_equal(d.counts, now.counts)
+    np.testing.assert_allclose(d.probabilities, now.probabilities, rtol=1e-9)  # on whatever processor
 
 
 def test_every_kind_of_object_comes_back_from_save_and_load(rng, tmp_path):

@@ -331,7 +331,7 @@ def test_a_damaged_sample_is_refused(name, small, tmp_path):
     arrays[name] = arrays[name].copy()
     arrays[name][0] = -5
     storage.write(tmp_path / "bad.sqk", "edges", arrays, content)
-    with pytest.raises(storage.StorageError, match="not those of a sample"):
+    with pytest.raises(storage.StorageError, match="content is damaged"):
         EdgeSample.load(tmp_path / "bad.sqk")
 
 
@@ -443,5 +443,5 @@ def test_parameters_that_would_be_ignored_are_refused():
 def test_a_sample_of_impossibly_many_nodes_is_refused(tmp_path):
     arrays, content = StreamSparsifier(random_state=0).fit(COMPLETE).sample_.to_parts()
     storage.write(tmp_path / "bad.sqk", "edges", arrays, {**content, "n_nodes": 10**15})
-    with pytest.raises(storage.StorageError, match="not those of a sample"):
+    with pytest.raises(storage.StorageError, match="content is damaged"):
         EdgeSample.load(tmp_path / "bad.sqk")

@@ -290,7 +290,7 @@ def test_streams_go_on_and_files_keep_them(task, tmp_path):
 
 
 def test_classes_keep_their_type_and_hostile_ones_are_refused(task, tmp_path):
-    from squeak.learners.random_feature_classifier import _classes_from
+    from squeak.core.state import labels
 
     X, y = task
     for names in (y > 0, np.where(y > 0, 3, 1).astype(np.int32), np.where(y > 0, "b", "a").astype(object)):
@@ -301,7 +301,7 @@ def test_classes_keep_their_type_and_hostile_ones_are_refused(task, tmp_path):
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
     for kind in ("<V900000000", "<M8[s]", "", "<f16"):
         with pytest.raises(ValueError, match="cannot be of the type"):
-            _classes_from([1, 2], kind)
+            labels([1, 2], kind)
 
 
 BAD = [

@@ -331,7 +331,7 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
 class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
     """B-KONS: PROS-N-KONS until ``max_atoms`` coordinates are there, then Newton steps in that space for ever.
 
-    Below the limit it is PROS-N-KONS with the same seed, bit for bit. Coordinates count, not atoms: a repeated
+    Below the limit it is PROS-N-KONS with the same seed, to rounding. Coordinates count, not atoms: a repeated
     row may be sampled again and adds none.
 
     Parameters

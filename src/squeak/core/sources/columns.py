@@ -333,8 +333,7 @@ def category_codes(column: Any, name: str, values: tuple[str, ...]) -> tuple[Arr
     strange = (codes == len(values)) & ~missing
     if strange.any():
         spelled = {canonical(value) or value: place for place, value in reversed(list(enumerate(values)))}
-        narrow: dict[int, Any] = {16: np.float16, 32: np.float32}
-        own = narrow.get(column.type.bit_width) if is_floating(column.type) else None
+        own: Any = {16: np.float16, 32: np.float32}.get(column.type.bit_width) if is_floating(column.type) else None
         coded = text.filter(pa.array(strange)).dictionary_encode()
         places = []
         for word in coded.dictionary.to_pylist():

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.common import DATA, RESULTS, save
 from squeak.bandits import BKB, GPUCB, BatchBKB, fit_hyperparameters, minimize, regret
-from squeak.bandits.exact import ExactModel
+from squeak.bandits.exact import ExactPosterior
 from squeak.core import engine
 from squeak.kernels import RBF
 
@@ -47,20 +47,16 @@ def hyperparameters(X: np.ndarray, y: np.ndarray) -> Any:
 class PlainCounts(GPUCB):
     """Exact GP-UCB on counts with every arm brought up to date after every pull."""
 
-    _model_class = ExactModel
-
-    def _choose(self, limit: int | None) -> list[int]:
-        return [int(np.argmax(self._model.mean + self.beta_ * np.sqrt(self._model.variance)))]
+    _posterior = ExactPosterior
 
 
 class PlainBatch(BatchBKB):
     """Batched BKB as one would write it first: after each arm of a batch V is solved anew for every arm."""
 
     def _choose(self, limit: int | None) -> list[int]:
-        self._refresh()
-        model, beta = self._model, self._width()
+        beta, model = self._width(), self._now()
         Z, total, chosen = model.features, 1.0, []
-        at_feedback = model.variance
+        at_feedback = model.leverage
         V = np.linalg.inv(model.solver)
         while total <= self.batch_factor and len(chosen) < (limit or 2**62):
             variance = model.residual + np.einsum("ij,ij->j", Z, np.linalg.solve(V, Z))
@@ -86,9 +82,8 @@ def pull(make: Callable[[int], Any], y: np.ndarray, steps: int, seeds: int) -> d
         bandit = make(seed)
         noise = NOISE * np.random.default_rng(100 + seed).standard_normal(steps)
         clock, wall = time.process_time(), time.perf_counter()
-        while bandit.n_told_ < steps:
-            arms = np.array(bandit._asked(steps - bandit.n_told_))
-            bandit.tell(arms, y[arms] + noise[bandit.n_told_ : bandit.n_told_ + len(arms)])
+        draws = iter(noise)
+        bandit.run(lambda arm, draws=draws: y[arm] + next(draws), steps)
         found["ms"].append(1e3 * (time.process_time() - clock) / steps)
         found["wall_ms"].append(1e3 * (time.perf_counter() - wall) / steps)
         found["regret"].append(regret(y, bandit.pulls_).relative)

@@ -25,9 +25,9 @@ def started(problem, seed=0, **params):
 
 def full_refresh(bandit, active):
     """Return a batch by the global rule, every variance made anew after every arm."""
-    bandit._refresh()
-    model, width = bandit._model, bandit._width()
-    Z, at_feedback = model.features, model.variance
+    width = bandit.beta_ * bandit.noise_  # it also brings the dictionary up to date
+    model = bandit._model
+    Z, at_feedback = model.features, model.leverage
     V, total, chosen, ratios = np.linalg.inv(model.solver), 1.0, [], []
     while total <= bandit.batch_factor:
         variance = model.residual + np.einsum("ij,ij->j", Z, np.linalg.solve(V, Z))
@@ -96,13 +96,13 @@ def test_as_the_factor_goes_to_one_batches_are_single_pulls_of_bkb(problem):
     batched, single = started(problem, batch_factor=1 + 1e-9), BKB(problem[0], RBF(0.25), noise=0.1, random_state=0)
     some = np.random.default_rng(0).integers(0, 300, 30)
     single.tell(some, f[some])
-    batched._refresh()
+    batched.posterior()  # draws a dictionary, as the other did after its rewards
     for _ in range(40):
         one = batched.ask()
         assert len(one) == 1
         assert one[0] == single.ask()
         batched.tell(one, f[one])
-        batched._refresh()
+        batched.posterior()
         single.tell(one[0], f[one[0]])
 
 
@@ -111,8 +111,7 @@ def test_the_number_of_batches_is_bounded_by_the_sum_of_variances(problem, rng):
     bandit, total = started(problem), 0.0
     batches = 0
     while bandit.n_told_ < 400:
-        bandit._refresh()
-        variance = bandit._model.variance
+        variance = bandit.posterior()[1] ** 2 / bandit.ridge_
         batch = bandit.ask()
         total += variance[batch].sum()
         batches += 1

@@ -130,7 +130,7 @@ def test_pending_points_lower_the_variance_as_if_they_were_told(rng, crossover):
     """Exact: the dense posterior with the pending points; on a dictionary of all points it is the same."""
     X, pending, places = rng.random((30, 2)), rng.random((3, 2)), rng.random((20, 2))
     model = BoxModel(crossover, 100, 1e6, 2.0)
-    model.refit(X, np.sin(X).sum(axis=1), RBF(0.4), 0.1, 0.0, 1.0, rng)
+    model.refit(X, np.sin(X).sum(axis=1), RBF(0.4), 0.1, 0.0, rng)
     every = np.vstack([X, pending, places])
     variance = dense_posterior(RBF(0.4)(every), np.arange(33), np.zeros(33), 0.01)[1]
     np.testing.assert_allclose(model.shrunk(places, pending)[1], variance[33:], atol=1e-5)
@@ -142,7 +142,11 @@ def test_asked_points_are_pending_until_told_or_forgotten():
     asked = [box.ask() for _ in range(4)]
     box.tell(asked[2], 1.0)
     box.forget(asked[0])
-    assert len(box._pending) == 2
+    np.testing.assert_allclose(box.pending_, [asked[1], asked[3]])
+    with pytest.raises(ValueError, match="is not pending; 2 others are"):
+        box.forget(asked[0])
+    box.set_pending([[0.5, 0.25]])
+    np.testing.assert_allclose(box.pending_, [[0.5, 0.25]])
 
 
 def test_the_dictionary_of_a_box_is_the_dense_posterior(rng):
@@ -162,9 +166,23 @@ def test_past_the_crossover_the_dictionary_is_limited_and_the_search_goes_on():
     for _ in range(110):
         x = box.ask()
         box.tell(x, -branin(x))
-    assert box._model.exact is None
-    assert len(box._model.dictionary.atoms) <= 50
+    assert isinstance(box._model.posterior, BoxDictionary)
+    assert box._model.posterior.features.rank <= 50
     assert -box.best_[1] - 0.397887 < 0.1
+
+
+def test_a_box_has_the_face_of_a_bandit():
+    box = BoxUCB([(0.0, 1.0), ["a", "b"]], n_initial=4, random_state=0)
+    for i in range(10):
+        assert np.isnan(box.best_.std) if 0 < i < 4 else True
+        box.tell(box.ask(), float(np.cos(i)))
+    best = box.best_
+    point, value = best
+    assert (best.index, best.mean, best.arm) == (0, 1.0, box.pulls_[0])
+    assert (point, value) == (best[0], best[1]) == (best.arm, best.mean)
+    assert 0.0 < best.std < 1.0
+    assert box.told_[0] == box.pulls_
+    np.testing.assert_array_equal(box.rewards_, np.cos(np.arange(10)))
 
 
 def test_a_kernel_of_ones_own_is_taken():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from squeak.bandits import GPUCB
-from squeak.bandits.exact import ExactModel
+from squeak.bandits.exact import ExactPosterior
 from squeak.kernels import RBF, Matern
 from tests.bandits.oracles import dense_posterior, spec_incremental
 from tests.conftest import real_rows
@@ -19,7 +19,7 @@ def arms(rng):
 @pytest.mark.parametrize("kernel", [RBF(0.3), 4.0 * Matern(0.5, nu=2.5)])
 def test_incremental_is_dense_at_every_step(arms, rng, kernel, ridge):
     K = kernel(arms)
-    model = ExactModel(kernel, arms, ridge)
+    model = ExactPosterior(kernel, arms, ridge)
     pulls, rewards = rng.integers(0, 25, 80), rng.standard_normal(80)  # 25 arms: many repeats
     for t in range(80):
         model.observe(int(pulls[t]), float(rewards[t]))
@@ -32,7 +32,7 @@ def test_incremental_is_dense_at_every_step(arms, rng, kernel, ridge):
 
 def test_counts_are_the_specifications_update_with_a_vector_a_pull(arms, rng):
     pulls, rewards = rng.integers(0, 40, 200), rng.standard_normal(200)
-    model = ExactModel(RBF(0.2), arms, 0.05)
+    model = ExactPosterior(RBF(0.2), arms, 0.05)
     for i, y in zip(pulls, rewards, strict=True):
         model.observe(int(i), float(y))
     mean, variance, logdet = spec_incremental(RBF(0.2)(arms), pulls, rewards, 0.05)
@@ -43,10 +43,10 @@ def test_counts_are_the_specifications_update_with_a_vector_a_pull(arms, rng):
 
 def test_rounding_does_not_add_up_over_thousands_of_pulls(arms, rng):
     pulls, rewards = rng.integers(0, 60, 3000), rng.standard_normal(3000)
-    model = ExactModel(RBF(0.3), arms, 0.01)
+    model = ExactPosterior(RBF(0.3), arms, 0.01)
     for i, y in zip(pulls, rewards, strict=True):
         model.observe(int(i), float(y))
-    again = ExactModel(RBF(0.3), arms, 0.01)
+    again = ExactPosterior(RBF(0.3), arms, 0.01)
     distinct, counts = np.unique(pulls, return_counts=True)
     again.rebuild(distinct, counts.astype(float), np.bincount(pulls, weights=rewards)[distinct])
     np.testing.assert_allclose(model.mean, again.mean, atol=1e-8)

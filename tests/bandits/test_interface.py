@@ -105,6 +105,14 @@ def test_a_saved_bandit_goes_on_in_the_same_bits(stored, tmp_path, at):
     assert bandit.beta_ == again.beta_
 
 
+def test_a_file_keeps_the_parameters_of_the_classes_above(arms, tmp_path):
+    given = {"crossover": 12, "repeats": 1.0, "oversampling": 2.0, "batch_factor": 3.0, "max_batch": 4}
+    AutoUCB(arms, RBF(0.3), stopping="local", **given).save(tmp_path / "a.sqk")
+    again = AutoUCB.load(tmp_path / "a.sqk")
+    assert {name: getattr(again, name) for name in given} == given
+    assert again.stopping == "local"
+
+
 def test_an_altered_file_is_refused(stored, tmp_path):
     bandit = stored().run(value, 20)
     arrays, content = bandit.to_parts()
@@ -277,6 +285,61 @@ def test_an_interrupt_in_a_run_leaves_what_was_told(make):
     assert bandit.n_told_ >= 10
     assert len(bandit.pending_) == 0
     bandit.run(value, 5)
+
+
+def test_a_callback_sees_every_reward_once_told_and_may_end_the_run(make):
+    bandit, seen = make(), []
+
+    def watch(arm, reward):
+        seen.append((arm, reward))
+        assert bandit.n_told_ >= len(seen)
+        return len(seen) == 7
+
+    bandit.run(value, 40, callback=watch)
+    assert len(bandit.pending_) == 0
+    assert bandit.n_told_ >= 7
+    assert seen == list(zip(bandit.pulls_.tolist(), bandit.rewards_.tolist(), strict=True))
+
+
+def test_one_by_one_every_reward_is_told_before_the_next_is_asked_for(make):
+    bandit, told = make(), []
+
+    def judge(arm):
+        assert bandit.n_told_ == len(told)
+        told.append(arm)
+        return value(arm)
+
+    bandit.run(judge, 25, one_by_one=True, callback=lambda arm, reward: bandit.n_told_ == 20)
+    assert bandit.pulls_.tolist() == told
+    assert (len(told), len(bandit.pending_)) == (20, 0)
+
+
+@pytest.mark.parametrize("cls", [BKB, BatchBKB, AutoUCB, SorUCB])
+def test_the_dictionary_is_one_of_arms_that_were_pulled(arms, cls):
+    bandit = cls(
+        arms, RBF(0.3), noise=0.1, random_state=0, **({"crossover": 5, "repeats": 1} if cls is AutoUCB else {})
+    )
+    assert not hasattr(bandit, "dictionary_")
+    bandit.run(value, 40)
+    found = bandit.dictionary_
+    assert isinstance(found, squeak.Dictionary)
+    assert np.array_equal(found.atoms, arms[found.indices])
+    assert set(found.indices) <= set(bandit.pulls_)
+    assert (found.n_seen, found.ridge, found.calibrated) == (80, bandit.ridge_, False)
+
+
+def test_in_the_units_of_its_rewards_a_bandit_pulls_what_another_does_with_rewards_of_spread_one(arms):
+    rewards = np.array([value(i) for i in range(8)])
+    scaled = (rewards - rewards.mean()) / rewards.std()
+    plain, large = (AutoUCB(arms, RBF(0.3), noise=0.1, random_state=0) for _ in range(2))
+    plain.tell(np.arange(8), scaled)
+    large.tell(np.arange(8), 5000 + 800 * scaled)
+    plain, large = plain.in_units_of_rewards(), large.in_units_of_rewards()
+    assert large.prior_mean_ == pytest.approx(5000)
+    assert large.noise_ == pytest.approx(80)
+    plain.run(value, 30)
+    large.run(lambda arm: 5000 + 800 * value(arm), 30)
+    assert np.array_equal(plain.pulls_, large.pulls_)
 
 
 def test_a_run_whose_function_gives_nan_stops_with_the_state_before(make):

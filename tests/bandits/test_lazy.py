@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from squeak.bandits import GPUCB
-from squeak.bandits.exact import ExactModel
-from squeak.bandits.lazy import LIMIT, LazyModel
+from squeak.bandits.exact import ExactPosterior
+from squeak.bandits.lazy import LIMIT, LazyPosterior
 from squeak.kernels import RBF
 
 
@@ -23,7 +23,7 @@ def play(model, twin, arms, steps, *, beta=3.0, surprise=1.0):
     gaps, settled = [], 0
     for _ in range(steps):
         before = model._n
-        arm = model.best(beta, active)
+        arm = model.best(beta * np.sqrt(model.ridge), active, [])
         settled += model._n < before
         scores = np.where(active, twin.mean + beta * np.sqrt(twin.variance), -np.inf)
         gaps.append(float(scores.max() - scores[arm]))
@@ -35,7 +35,7 @@ def play(model, twin, arms, steps, *, beta=3.0, surprise=1.0):
 
 @pytest.mark.parametrize("surprise", [0.1, 3.0])
 def test_the_arm_chosen_is_the_best_of_all(arms, surprise):
-    model, twin = LazyModel(RBF(0.15), arms, 0.01), ExactModel(RBF(0.15), arms, 0.01)
+    model, twin = LazyPosterior(RBF(0.15), arms, 0.01), ExactPosterior(RBF(0.15), arms, 0.01)
     gaps, _ = play(model, twin, arms, 300, surprise=surprise)
     assert gaps.max() < 1e-8
     np.testing.assert_allclose(model.mean, twin.mean, atol=1e-7)
@@ -45,20 +45,20 @@ def test_the_arm_chosen_is_the_best_of_all(arms, surprise):
 
 def test_a_bound_without_the_rewards_surprise_would_choose_wrongly(arms, monkeypatch):
     """The twin of the test above: with ρ = 0 the bound does not hold."""
-    model, twin = LazyModel(RBF(0.15), arms, 0.01), ExactModel(RBF(0.15), arms, 0.01)
-    plain = LazyModel.observe
+    model, twin = LazyPosterior(RBF(0.15), arms, 0.01), ExactPosterior(RBF(0.15), arms, 0.01)
+    plain = LazyPosterior.observe
 
     def forgetful(self, *pull):
         plain(self, *pull)
         self._rho = 0.0
 
-    monkeypatch.setattr(LazyModel, "observe", forgetful)
+    monkeypatch.setattr(LazyPosterior, "observe", forgetful)
     gaps, _ = play(model, twin, arms, 300, beta=1.0, surprise=3.0)
     assert gaps.max() > 0.01
 
 
 def test_most_steps_need_no_look_at_all_arms(arms):
-    model, twin = LazyModel(RBF(0.15), arms, 0.01), ExactModel(RBF(0.15), arms, 0.01)
+    model, twin = LazyPosterior(RBF(0.15), arms, 0.01), ExactPosterior(RBF(0.15), arms, 0.01)
     _, settled = play(model, twin, arms, 300, surprise=0.1)
     assert settled <= 150
 
@@ -91,10 +91,10 @@ def test_saved_with_pulls_put_off_it_goes_on_in_the_same_bits(arms, tmp_path):
 
 def test_a_tiny_ridge_is_still_the_posterior():
     arms = np.random.default_rng(2).random((600, 1))
-    model, fresh = LazyModel(RBF(0.3), arms, 1e-8), ExactModel(RBF(0.3), arms, 1e-8)
+    model, fresh = LazyPosterior(RBF(0.3), arms, 1e-8), ExactPosterior(RBF(0.3), arms, 1e-8)
     active = np.ones(600, dtype=bool)
     for _ in range(60):
-        arm = model.best(2.0, active)
+        arm = model.best(2e-4, active, [])
         model.observe(arm, float(np.sin(5 * arms[arm, 0])))
     fresh.rebuild(model.pulled, model.counts, model.sums)
     np.testing.assert_allclose(model.mean, fresh.mean, atol=1e-4)

@@ -20,7 +20,7 @@ from squeak.core.seeds import RandomState, draw_seed
 
 
 class SqueakSampler(optuna.samplers.BaseSampler):
-    """Suggest parameters by a Gaussian process whose cost a trial stays small after hundreds of trials.
+    """Suggest parameters by a Gaussian process whose cost per trial stays small after hundreds of trials.
 
     Parameters that every finished trial had are chosen together by :class:`~squeak.bandits.BoxUCB`; others, and
     the first trials, at random. Trials that are running, here or on other machines, count as pending.
@@ -86,19 +86,18 @@ class SqueakSampler(optuna.samplers.BaseSampler):
             self._sides, self._told = dict(search_space), set()
         box, names = self._box, list(search_space)
         sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-        box._pending = []
+        pending = []
         for other in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.RUNNING)):
-            if other.number == trial.number or not all(name in other.params for name in names):
+            if other.number == trial.number or other.number in self._told or not _inside(search_space, other):
                 continue
             point = [_place(search_space[name], other.params[name]) for name in names]
             if other.state == TrialState.RUNNING:
-                if _inside(search_space, other):
-                    box._pending.append(box.space.encode(point))
-            elif other.number not in self._told and _inside(search_space, other):
-                self._told.add(other.number)
-                value = other.value
-                if value is not None and math.isfinite(value) and abs(value) < 1e150:
-                    box.tell(point, sign * value)
+                pending.append(point)
+                continue
+            self._told.add(other.number)
+            if other.value is not None and math.isfinite(other.value) and abs(other.value) < 1e150:
+                box.tell(point, sign * other.value)
+        box.set_pending(pending)
         if box.n_told_ < box.n_initial:
             return {}
         return {name: _value(side, v) for (name, side), v in zip(search_space.items(), box.ask(), strict=True)}
@@ -150,8 +149,10 @@ def _place(side: BaseDistribution, value: Any) -> Any:
 
 
 def _inside(space: dict[str, BaseDistribution], trial: FrozenTrial) -> bool:
-    """Tell whether a trial's values lie within the sides of now."""
+    """Tell whether a trial has all these parameters, each within its side."""
     for name, side in space.items():
+        if name not in trial.params:
+            return False
         value = trial.params[name]
         if isinstance(side, CategoricalDistribution):
             if value not in side.choices:

@@ -1,8 +1,16 @@
-"""Bandits: choose the next experiment, with a regret guarantee and a cost a step that stays small."""
+"""Bandits: choose the next experiment, with a regret guarantee and a cost per step that stays small."""
 
 from squeak.bandits.auto import AutoUCB
 from squeak.bandits.base import Best
-from squeak.bandits.baselines import GPBUCB, ExpectedImprovement, ProbabilityOfImprovement, UniformArms
+from squeak.bandits.baselines import (
+    GPBUCB,
+    DictionaryThompson,
+    ExpectedImprovement,
+    ProbabilityOfImprovement,
+    RandomFeatureUCB,
+    SorUCB,
+    UniformArms,
+)
 from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.bkb import BKB, bkb_oversampling
 from squeak.bandits.continuous import BoxUCB, MinimizeResult, minimize
@@ -10,7 +18,6 @@ from squeak.bandits.evidence import fit_hyperparameters, log_evidence
 from squeak.bandits.gp_ucb import GPUCB
 from squeak.bandits.regret import regret
 from squeak.bandits.space import Categorical, Integer, Real
-from squeak.bandits.sparse_baselines import DictionaryThompson, RandomFeatureUCB, SorUCB
 
 __all__ = [
     "BKB",

@@ -8,11 +8,11 @@ import numpy as np
 
 from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.checks import check_count, check_positive
-from squeak.bandits.gp_ucb import REBUILD, Pending
-from squeak.bandits.lazy import LazyModel
+from squeak.bandits.exact import learn
+from squeak.bandits.lazy import LazyPosterior
 from squeak.core.state import checked, flag, whole
 from squeak.core.storage import register
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import Array, IntArray
 
 
 @register
@@ -50,103 +50,65 @@ class AutoUCB(BatchBKB):
     """
 
     kind: ClassVar[str] = "auto_ucb"
+    OPTIONS: ClassVar[tuple[str, ...]] = ("crossover", "repeats", *BatchBKB.OPTIONS)
 
     def __init__(
         self, arms: Any, kernel: Any = None, *, crossover: int = 50, repeats: float = 4.0, **params: Any
     ) -> None:
         self.crossover = check_count(crossover, "crossover")
         self.repeats = check_positive(repeats, "repeats")
-        self._exact: LazyModel | None = None
         super().__init__(arms, kernel, **params)
 
     @property
     def is_exact_(self) -> bool:
         """Whether the posterior is still the exact one."""
-        return self._exact is not None
+        return isinstance(self._model, LazyPosterior)
 
     def _start(self) -> None:
-        pulled = np.flatnonzero(self.counts_)
-        self._exact, self._overlay = None, Pending()
-        if self._pays(len(pulled)):
+        if self._pays(int(np.count_nonzero(self.counts_))):
             super()._start()
             return
-        self._untold = np.zeros(self.n_arms, dtype=np.int64)
-        self._model = self._model_class(self.kernel_, self.arms_, self.ridge_)
-        self._exact = LazyModel(self.kernel_, self.arms_, self.ridge_)
-        if len(pulled):
-            self._exact.rebuild(pulled, self.counts_[pulled].astype(np.float64), self._centred(pulled))
-            self._log_sum = self._exact.logdet
+        self._forget_batches()
+        self._model = LazyPosterior(self.kernel_, self.arms_, self.ridge_)
+        if self.counts_.any():
+            self._model.rebuild(*self._counted())
+            self._log_sum = self._model.logdet
 
     def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
-        if self._exact is None:
+        if not self.is_exact_:
             super()._learn(arms, totals, times)
             return
-        if len(arms) >= REBUILD:
+        learn(self._model, arms, totals, times, self._counted())
+        self._log_sum = self._model.logdet
+        if self._pays(self._model.size):
             pulled = np.flatnonzero(self.counts_)
-            self._exact.rebuild(pulled, self.counts_[pulled].astype(np.float64), self._centred(pulled))
-        else:
-            for arm, total, count in zip(arms.tolist(), totals.tolist(), times.tolist(), strict=True):
-                self._exact.observe(arm, total, count)
-        self._log_sum = self._exact.logdet
-        if self._pays(self._exact.size):
-            self._move(self._exact)
+            self._model = self._posterior(self.kernel_, self.arms_, self.ridge_, self._model.variance)
+            self._resample(pulled, self.counts_[pulled])
 
     def _pays(self, distinct: int) -> bool:
         """Tell whether the dictionary is the cheaper one from here on."""
         return distinct > self.crossover and self.n_told_ >= self.repeats * distinct
 
-    def _move(self, exact: LazyModel) -> None:
-        """Go over to the dictionary."""
-        self._model.signal, self._model.residual = exact.variance / self.ridge_, np.zeros(self.n_arms)
-        self._exact = None
-        pulled = np.flatnonzero(self.counts_)
-        self._resample(pulled, self.counts_[pulled])
-
     def _choose(self, limit: int | None) -> list[int]:
-        if self._exact is None:
+        if not self.is_exact_:
             return super()._choose(limit)
         self.n_batches_ += 1
-        if not self._pending:
-            return [self._exact.best(self.beta_, self.active_)]
-        variance = self._overlay.follow(self._exact, self._pending, self.n_told_)
-        return [int(np.argmax(self._masked(self._exact.mean + self.beta_ * np.sqrt(variance))))]
+        return [self._model.best(self._width(), self.active_, self._pending)]
 
-    def _grow(self, rows: Rows) -> None:
-        super()._grow(rows)
-        if self._exact is not None:
-            self._exact.add(rows)
-
-    def _posterior_at_arms(self) -> tuple[Array, Array]:
-        if self._exact is None:
-            return super()._posterior_at_arms()
-        return self._exact.mean, np.sqrt(self._exact.variance)
-
-    def _posterior(self, X: Any) -> tuple[Array, Array]:
-        if self._exact is None:
-            return super()._posterior(X)
-        mean, variance = self._exact.predict(X)
-        return mean, np.sqrt(variance)
-
-    def _variance_sum(self) -> float:
-        if self._exact is None:
-            return super()._variance_sum()
-        return float(self.counts_ @ self._exact.variance) / self.ridge_
-
-    def _options(self) -> dict[str, Any]:
-        return {"crossover": self.crossover, "repeats": self.repeats} | super()._options()
+    def _members(self) -> IntArray:
+        return np.zeros(0, dtype=np.int64) if self.is_exact_ else super()._members()
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        if self._exact is None:
-            arrays, facts = super()._model_parts()
-            return arrays, facts | {"exact": False}
-        return self._exact.to_arrays(), {"exact": True, "n_batches": self.n_batches_}
+        if self.is_exact_:
+            return self._model.to_arrays(), {"exact": True, "n_batches": self.n_batches_}
+        arrays, facts = super()._model_parts()
+        return arrays, facts | {"exact": False}
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         found = checked({"exact": flag(), "n_batches": whole()}, arrays, content)
         if found["exact"]:
-            assert self._exact is not None
-            self._exact.restore(arrays)
+            self._model.restore(arrays)
             self.n_batches_ = found["n_batches"]
         else:
-            self._exact = None
+            self._model = self._posterior(self.kernel_, self.arms_, self.ridge_)
             super()._restore_model(arrays, content)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -19,10 +19,11 @@ from squeak.bandits.checks import (
     check_rewards,
 )
 from squeak.bandits.evidence import fit_hyperparameters, refit_steps
-from squeak.bandits.progress import PullBar
-from squeak.bandits.state import bandit_from_parts, parts_of_bandit
+from squeak.bandits.posterior import Posterior
+from squeak.bandits.progress import progress
+from squeak.bandits.state import SavedBandit
 from squeak.bandits.widths import Evidence, WidthLike, make_width
-from squeak.core import engine, storage
+from squeak.core import engine
 from squeak.core.kernels import diagonal, resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
@@ -50,21 +51,29 @@ KNOWN = (
 
 @dataclass(frozen=True)
 class Best:
-    """The arm to recommend: of those pulled, the one with the highest posterior mean."""
+    """The arm to recommend, or the point of a box; also a pair, ``point, value = best``.
+
+    ``index`` is the arm's number (of a point, its place among those told) and ``arm`` its row (the point itself);
+    ``mean`` and ``std`` are what the posterior says of f there (of a point, ``mean`` is the largest value told).
+    """
 
     index: int
     arm: Any
     mean: float
     std: float
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.arm, self.mean))
 
-class Bandit:
+    def __getitem__(self, place: int) -> Any:
+        return (self.arm, self.mean)[place]
+
+
+class Bandit(SavedBandit):
     """Base of the bandits over arms: ``ask`` which arm to pull, ``tell`` what it gave.
 
     Between calls: ``counts_`` and ``sums_`` hold every reward told, ``pending_`` every pull asked and not told yet.
     """
-
-    kind: ClassVar[str] = ""
 
     def __init__(
         self,
@@ -110,33 +119,32 @@ class Bandit:
 
     # what a subclass gives
 
+    OPTIONS: ClassVar[tuple[str, ...]] = ()
+    """A subclass's own parameters, by the constructor's names."""
+
+    _model: Any
+    """The :class:`~squeak.bandits.posterior.Posterior`; which one, the subclass says."""
+
     def _start(self) -> None:
         """Make the model anew from kernel, noise and the counts so far."""
         raise TypeError(f"{type(self).__name__} is abstract: use GPUCB, BKB, BatchBKB or AutoUCB")
-
-    def _choose(self, limit: int | None) -> list[int]:
-        """Return the arms to pull next, at least one and at most ``limit``."""
-        raise TypeError(f"{type(self).__name__} is abstract")
 
     def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
         """Take in rewards that ``counts_`` and ``sums_`` already hold; arms are distinct, totals centred."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
+    def _choose(self, limit: int | None) -> list[int]:
+        """Return the arms to pull next, at least one and at most ``limit``: here the highest upper bound."""
+        return [self._now().best(self._width(), self.active_, self._pending)]
+
+    def _now(self) -> Posterior:
+        """Return the posterior given all rewards."""
+        model: Posterior = self._model
+        return model
+
     def _grow(self, rows: Rows) -> None:
         """Let the model know of more arms."""
-        raise TypeError(f"{type(self).__name__} is abstract")
-
-    def _posterior_at_arms(self) -> tuple[Array, Array]:
-        """Return mean less the prior mean, and standard deviation, at every arm."""
-        raise TypeError(f"{type(self).__name__} is abstract")
-
-    def _posterior(self, X: Rows) -> tuple[Array, Array]:
-        """Return the same at any rows."""
-        raise TypeError(f"{type(self).__name__} is abstract")
-
-    def _variance_sum(self) -> float:
-        """Return Σ_i n_i·σ_i² in ridge-leverage units."""
-        raise TypeError(f"{type(self).__name__} is abstract")
+        self._model.add(rows)
 
     # the interface
 
@@ -177,15 +185,10 @@ class Bandit:
 
     def _width(self) -> float:
         """Return β in ridge-leverage units."""
+        known = {"ridge": self.ridge_, "noise": self.noise_, "norm": self.norm, "delta": self.delta}
+        variance_sum = self._now().variance_sum(self.counts_) / self.ridge_
         seen = Evidence(
-            ridge=self.ridge_,
-            noise=self.noise_,
-            norm=self.norm,
-            delta=self.delta,
-            largest=self._largest,
-            pulls=self.n_told_,
-            log_sum=self._log_sum,
-            variance_sum=self._variance_sum(),
+            **known, largest=self._largest, pulls=self.n_told_, log_sum=self._log_sum, variance_sum=variance_sum
         )
         return self.beta(seen)
 
@@ -194,6 +197,10 @@ class Bandit:
 
         It may be asked again before the reward is told: pulls that are pending count as pulls whose reward is the
         mean.
+
+        Returns
+        -------
+        int, or an array of ints where the bandit works in batches
         """
         return self._asked(1)[0]
 
@@ -252,45 +259,81 @@ class Bandit:
             raise
 
     def forget(self, indices: Any) -> None:
-        """Give up pending pulls whose rewards will never come: experiments that failed."""
-        arms = check_indices(indices, self.n_arms).tolist()
+        """Give up pending pulls whose rewards will never come: experiments that failed.
+
+        Parameters
+        ----------
+        indices : int or array of ints
+        """
         left = list(self._pending)
-        for arm in arms:
+        for arm in check_indices(indices, self.n_arms).tolist():
             if arm not in left:
                 raise ValueError(f"arm {arm} is not pending; {sorted(set(self._pending))} are")
             left.remove(arm)
         self._pending = left
 
-    def run(self: B, f: Callable[[int], float], n_steps: int) -> B:
+    def run(
+        self: B,
+        f: Callable[[int], float],
+        n_steps: int,
+        *,
+        callback: Callable[[int, float], bool | None] | None = None,
+        one_by_one: bool = False,
+    ) -> B:
         """Ask, call ``f(arm number)`` and tell, until ``n_steps`` more rewards are told.
 
         If ``f`` raises or gives no finite number, or the user interrupts, the rewards before it are told and the
         other pulls forgotten.
+
+        Parameters
+        ----------
+        f : callable
+            Takes the number of an arm, returns its reward.
+        n_steps : int
+        callback : callable, optional
+            Called with each arm and its reward once they are told; a true answer ends the run.
+        one_by_one : bool
+            Tell each reward of a batch as it comes, and not all together: where rewards are dear, a callback can
+            then save each of them.
+
+        Returns
+        -------
+        self
         """
         end = self.n_told_ + check_count(n_steps, "n_steps")
-        with PullBar(self, n_steps) as bar:
+        with progress(type(self).__name__, "pulls", n_steps, self.verbose) as bar:
             while self.n_told_ < end:
-                arms = self._asked(end - self.n_told_)
-                rewards: list[float] = []
+                left = self._asked(end - self.n_told_)
                 try:
-                    for arm in arms:
-                        rewards.append(self._reward(arm, f(arm)))  # noqa: PERF401  (what came before an error is told)
+                    while left:
+                        now, left = (left[:1], left[1:]) if one_by_one else (left, [])
+                        rewards = self._pull(now, f)
+                        if self.verbose:
+                            best = self.best_
+                            bar.set_postfix({"best": f"{best.mean:.4g} (arm {best.index})"}, refresh=False)
+                        bar.update(len(now))
+                        answers = [callback(*pull) for pull in zip(now, rewards, strict=True)] if callback else []
+                        if any(answers):
+                            return self
                 finally:
-                    self._drop(arms[len(rewards) :])
-                    if rewards:
-                        self._tell_or_forget(arms[: len(rewards)], rewards)
-                bar.advance(len(arms))
+                    self._drop(left)
         return self
 
-    def _reward(self, arm: int, value: Any) -> float:
-        return float(check_rewards(value, np.array([arm]), self.prior_mean_)[0])
-
-    def _tell_or_forget(self, arms: list[int], rewards: list[float]) -> None:
+    def _pull(self, arms: list[int], f: Callable[[int], float]) -> list[float]:
+        """Return the rewards of pending arms, which are told; on an error those that came before it are."""
+        rewards: list[float] = []
         try:
-            self.tell(arms, rewards)
-        except (TypeError, ValueError):
-            self._drop(arms)
-            raise
+            for arm in arms:
+                rewards.append(float(check_rewards(f(arm), np.array([arm]), self.prior_mean_)[0]))  # noqa: PERF401
+        finally:
+            self._drop(arms[len(rewards) :])
+            if rewards:
+                try:
+                    self.tell(arms[: len(rewards)], rewards)
+                except (TypeError, ValueError):
+                    self._drop(arms[: len(rewards)])
+                    raise
+        return rewards
 
     def _drop(self, arms: list[int]) -> None:
         """Give up pending pulls; arms that are not pending are passed over."""
@@ -301,14 +344,21 @@ class Bandit:
     def posterior(self, X: Any = None) -> tuple[Array, Array]:
         """Return mean and standard deviation of f at every arm, or at the rows given.
 
-        In the units of the rewards: f ± ``beta_``·std is the confidence interval.
+        Parameters
+        ----------
+        X : rows, optional
+
+        Returns
+        -------
+        mean, std : arrays of shape (n,)
+            In the units of the rewards: f ± ``beta_``·std is the confidence interval.
         """
         with engine.single_blas():
             if X is None:
-                mean, std = self._posterior_at_arms()
-                return mean + self.prior_mean_, std.copy()
-            mean, std = self._posterior(check_rows(X, self.kernel_, width=width_of(self.arms_)))
-        return mean + self.prior_mean_, std
+                model = self._now()
+                return model.mean + self.prior_mean_, np.sqrt(model.variance)
+            mean, variance = self._now().predict(check_rows(X, self.kernel_, width=width_of(self.arms_)))
+        return mean + self.prior_mean_, np.sqrt(variance)
 
     @property
     def best_(self) -> Best:
@@ -316,13 +366,23 @@ class Bandit:
         seen = np.flatnonzero((self.counts_ > 0) & self.active_)
         if len(seen) == 0:
             raise ValueError("no reward has been told of an arm that is not retired")
-        mean, std = self._posterior_at_arms()
-        index = int(seen[np.argmax(mean[seen])])
+        model = self._now()
+        index = int(seen[np.argmax(model.mean[seen])])
         arm = take(self.arms_, slice(index, index + 1))[0]
-        return Best(index, arm, float(mean[index]) + self.prior_mean_, float(std[index]))
+        return Best(index, arm, float(model.mean[index]) + self.prior_mean_, math.sqrt(model.variance[index]))
 
     def add_arms(self, arms: Any) -> IntArray:
-        """Add arms on the way; returns their numbers."""
+        """Add arms on the way.
+
+        Parameters
+        ----------
+        arms : rows
+
+        Returns
+        -------
+        array of ints
+            Their numbers.
+        """
         rows = check_rows(arms, self.kernel_, width=width_of(self.arms_))
         check_same_kind(self.arms_, rows)
         diag = diagonal(self.kernel_, rows)
@@ -365,42 +425,47 @@ class Bandit:
             self._largest = float(diagonal(self.kernel_, self.arms_).max())
             self._start()
 
+    def in_units_of_rewards(self: B) -> B:
+        """Return the bandit anew, its prior in the units of the rewards told so far.
+
+        The prior mean is their mean; kernel and noise are multiplied to their spread. The new bandit has the same
+        seed, is told the same rewards, and has nothing pending.
+
+        Returns
+        -------
+        Bandit
+            Of the same class.
+        """
+        spread, mean = float(self.rewards_.std()) or 1.0, float(self.rewards_.mean())
+        given = self._parameters() | {"noise": spread * self.noise_, "prior_mean": mean} | self._options()
+        made = type(self)(self.arms_, spread**2 * self.kernel_, random_state=self._seed, **given)
+        made.tell(self.pulls_, self.rewards_)
+        return made
+
     def _landmarks(self, pulled: IntArray) -> IntArray | None:
         """Return which of the pulled arms carry the likelihood; None: all of them."""
         return None
 
-    def _centred(self, pulled: IntArray) -> Array:
-        """Return the sums of rewards less the prior mean."""
-        return self.sums_[pulled] - self.counts_[pulled] * self.prior_mean_
+    def _counted(self) -> tuple[IntArray, Array, Array]:
+        """Return the arms pulled, how often, and the sums of their rewards less the prior mean."""
+        pulled = np.flatnonzero(self.counts_)
+        counts = self.counts_[pulled]
+        return pulled, counts.astype(np.float64), self.sums_[pulled] - counts * self.prior_mean_
 
     # files
 
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters that all bandits have, by the constructor's names, but arms, kernel and seed."""
+        own = {name: getattr(self, name) for name in ("norm", "delta", "beta", "refit", "verbose")}
+        return {"noise": self.noise_, "prior_mean": self.prior_mean_, **own}
+
     def _options(self) -> dict[str, Any]:
-        """Return a subclass's own parameters as JSON data, by the constructor's names."""
-        return {}
+        """Return a subclass's own parameters."""
+        return {name: getattr(self, name) for name in self.OPTIONS}
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        raise TypeError(f"{type(self).__name__} is abstract")
+        """Return the model's arrays, and what else the next ask depends on as JSON data."""
+        return self._model.to_arrays(), {}
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        raise TypeError(f"{type(self).__name__} is abstract")
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the bandit's arrays and the rest as JSON data, for a file."""
-        return parts_of_bandit(self)
-
-    @classmethod
-    def from_parts(cls: type[B], arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> B:
-        """Return the bandit that :meth:`to_parts` took apart, as it stood."""
-        made: B = bandit_from_parts(cls, arrays, content, kernel)
-        return made
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
-        storage.save(self, path)
-
-    @classmethod
-    def load(cls: type[B], path: str | os.PathLike[str], kernel: Any = None) -> B:
-        """Read a bandit back; ``kernel`` is needed where the kernel is code."""
-        loaded: B = storage.load(path, kernel=kernel, kind=cls.kind)
-        return loaded
+        self._model.restore(arrays)

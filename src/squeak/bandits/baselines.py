@@ -1,18 +1,51 @@
-"""What to compare with on the exact posterior: uniform pulls, improvement acquisitions, batches of a fixed size."""
+"""What to compare with: uniform pulls, improvement, batches of a fixed size, other posteriors, other features."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr
 
+from squeak.bandits.acquisitions import chance_of_improvement, highest, improvement
 from squeak.bandits.base import Bandit
+from squeak.bandits.bkb import BKB
 from squeak.bandits.checks import check_count
+from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.gp_ucb import ExactBandit
+from squeak.bandits.sparse import SparsePosterior
+from squeak.core.fourier import FourierFeatures
 from squeak.core.kernels import diagonal
 from squeak.core.storage import register
 from squeak.core.types import Array, IntArray, Rows
+
+
+class ApartPosterior:
+    """Every arm by itself: mean reward and λ/n at arms pulled, the prior at the others.
+
+    Between calls: ``mean`` and ``variance`` are those of the counts and sums last given.
+    """
+
+    def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
+        self._kernel, self._ridge, self.variance = kernel, ridge, diagonal(kernel, arms)
+        self.mean = np.zeros(len(self.variance))
+
+    def rebuild(self, pulled: IntArray, counts: Array, sums: Array) -> None:
+        """Take the arms pulled, how often, and the sums of their rewards."""
+        self.mean[pulled], self.variance[pulled] = sums / counts, self._ridge / counts
+
+    def variance_sum(self, counts: IntArray) -> float:
+        """Return Σ_i n_i·s_i² over the arms."""
+        return self._ridge * np.count_nonzero(counts)
+
+    def predict(self, X: Rows) -> tuple[Array, Array]:
+        """Return the prior."""
+        variance = diagonal(self._kernel, X)
+        return np.zeros(len(variance)), variance
+
+    def add(self, rows: Rows) -> None:
+        """Add arms."""
+        mean, variance = self.predict(rows)
+        self.mean, self.variance = np.append(self.mean, mean), np.append(self.variance, variance)
 
 
 @register
@@ -23,9 +56,7 @@ class UniformArms(Bandit):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
     Examples
@@ -40,42 +71,35 @@ class UniformArms(Bandit):
     kind: ClassVar[str] = "uniform_arms"
 
     def _start(self) -> None:
-        self._prior = np.sqrt(diagonal(self.kernel_, self.arms_))
+        self._model = ApartPosterior(self.kernel_, self.arms_, self.ridge_)
+        self._model.rebuild(*self._counted())
 
     def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
-        pass
-
-    def _grow(self, rows: Rows) -> None:
-        self._prior = np.concatenate([self._prior, np.sqrt(diagonal(self.kernel_, rows))])
+        self._model.rebuild(*self._counted())
 
     def _choose(self, limit: int | None) -> list[int]:
         return [self._first()]
-
-    def _posterior_at_arms(self) -> tuple[Array, Array]:
-        seen, n = self.counts_ > 0, np.maximum(self.counts_, 1)
-        mean = np.where(seen, self.sums_ / n - self.prior_mean_, 0.0)
-        return mean, np.where(seen, self.noise_ / np.sqrt(n), self._prior)
-
-    def _posterior(self, X: Rows) -> tuple[Array, Array]:
-        prior = np.sqrt(diagonal(self.kernel_, X))
-        return np.zeros(len(prior)), prior
-
-    def _variance_sum(self) -> float:
-        return float(np.count_nonzero(self.counts_))
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        pass
+        self._start()
 
 
 class _Improvement(ExactBandit):
     """An acquisition that compares with the best posterior mean of the arms pulled."""
 
-    def _incumbent(self, mean: Array) -> float:
+    _posterior = ExactPosterior
+
+    def _choose(self, limit: int | None) -> list[int]:
+        mean, std = self._model.mean, np.sqrt(self._model.variance_with(self._pending))
         seen = (self.counts_ > 0) & self.active_
-        return float(mean[seen].max()) if seen.any() else 0.0
+        return [highest(self._scores(mean, std, float(mean[seen].max()) if seen.any() else 0.0), self.active_)]
+
+    def _scores(self, mean: Array, std: Array, incumbent: float) -> Array:
+        """Return how much each arm promises."""
+        return improvement(mean, std, incumbent)
 
 
 @register
@@ -86,9 +110,7 @@ class ExpectedImprovement(_Improvement):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`; beta is not used.
 
     References
@@ -109,9 +131,6 @@ class ExpectedImprovement(_Improvement):
 
     kind: ClassVar[str] = "expected_improvement"
 
-    def _scores(self, mean: Array, std: Array) -> Array:
-        return improvement(mean, std, self._incumbent(mean))
-
 
 @register
 class ProbabilityOfImprovement(_Improvement):
@@ -119,9 +138,7 @@ class ProbabilityOfImprovement(_Improvement):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`; beta is not used.
 
     References
@@ -141,9 +158,8 @@ class ProbabilityOfImprovement(_Improvement):
 
     kind: ClassVar[str] = "probability_of_improvement"
 
-    def _scores(self, mean: Array, std: Array) -> Array:
-        gap = mean - self._incumbent(mean) - 0.1 * self.noise_
-        return gap / np.maximum(std, 1e-12 * self.noise_)  # Φ is monotone: the same arm, without its flat ends
+    def _scores(self, mean: Array, std: Array, incumbent: float) -> Array:
+        return chance_of_improvement(mean, std, incumbent + 0.1 * self.noise_, 1e-12 * self.noise_)
 
 
 @register
@@ -152,10 +168,8 @@ class GPBUCB(ExactBandit):
 
     Parameters
     ----------
-    arms : rows
-    kernel : kernel
     batch_size : int
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
     References
@@ -175,31 +189,167 @@ class GPBUCB(ExactBandit):
     """
 
     kind: ClassVar[str] = "gp_bucb"
+    OPTIONS: ClassVar[tuple[str, ...]] = ("batch_size",)
+    _posterior = ExactPosterior
 
     def __init__(self, arms: Any, kernel: Any = None, *, batch_size: int = 10, **params: Any) -> None:
         self.batch_size = check_count(batch_size, "batch_size")
         super().__init__(arms, kernel, **params)
 
     def ask(self) -> Any:
-        """Return the numbers of the arms to pull next, an array."""
+        """Return the numbers of the arms to pull next.
+
+        Returns
+        -------
+        array of ints
+        """
         return np.array(self._asked(None), dtype=np.int64)
 
     def _choose(self, limit: int | None) -> list[int]:
         chosen: list[int] = []
-        beta, mean = self.beta_, self._model.mean
         for _ in range(min(self.batch_size, limit or self.batch_size)):
-            variance = self._overlay.follow(self._model, self._pending + chosen, self.n_told_)
-            scores = np.where(self.active_, mean + beta * np.sqrt(variance), -np.inf)
-            chosen.append(int(np.argmax(scores)))
+            chosen.append(self._model.best(self._width(), self.active_, self._pending + chosen))
         return chosen
 
-    def _options(self) -> dict[str, Any]:
-        return {"batch_size": self.batch_size}
+
+class SorPosterior(SparsePosterior):
+    """DTC without the residual: the variance of SoR, which starves far from the dictionary."""
+
+    def _total(self, residual: Array, signal: Array) -> Array:
+        return signal
 
 
-def improvement(mean: Array, std: Array, incumbent: float) -> Array:
-    """Return the expected improvement s·(z·Φ(z) + φ(z)), z = (mean − incumbent)/s; where z > 40 it is the gap."""
-    std, gap = np.maximum(std, 1e-300), mean - incumbent
-    with np.errstate(over="ignore"):
-        z = np.clip(gap / std, -40.0, 40.0)  # beyond them nothing is left of one of the two terms
-    return np.where(gap > 40.0 * std, gap, std * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)))
+@register
+class SorUCB(BKB):
+    """BKB with SoR's variance zᵀV⁻¹z: what goes wrong without the residual. Not for use.
+
+    Far from the dictionary its intervals collapse, and arms there are never pulled.
+
+    Parameters
+    ----------
+    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+        As in :class:`BKB`.
+
+    References
+    ----------
+    Carratino thesis, section 7.1 (variance starvation); the theory page, "Bandits".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.bandits import SorUCB
+    >>> from squeak.kernels import RBF
+    >>> arms = np.linspace(0, 1, 50).reshape(-1, 1)
+    >>> bandit = SorUCB(arms, RBF(0.1), random_state=0)
+    >>> bandit.tell([0, 1, 2], [0.0, 0.0, 0.0])
+    >>> bool(bandit.posterior()[1][-1] < 1e-9)      # nothing was seen there, and it is sure of it
+    True
+    """
+
+    kind: ClassVar[str] = "sor_ucb"
+    _posterior = SorPosterior
+
+
+@register
+class DictionaryThompson(BKB):
+    """Thompson sampling on the dictionary: pull the best arm of one draw from the DTC posterior.
+
+    The draw is f̃(x) = z(x)ᵀ(w + noise·V^(−1/2)ε) + noise·√residual(x)·ε_x.
+
+    Parameters
+    ----------
+    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+        As in :class:`BKB`; beta is not used.
+
+    References
+    ----------
+    Thompson 1933; the theory page, "Bandits".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.bandits import DictionaryThompson
+    >>> from squeak.kernels import RBF
+    >>> arms = np.linspace(0, 1, 50).reshape(-1, 1)
+    >>> bandit = DictionaryThompson(arms, RBF(0.3), noise=0.05, random_state=0)
+    >>> bandit.run(lambda i: float(arms[i, 0]), 30).best_.index > 40
+    True
+    """
+
+    kind: ClassVar[str] = "dictionary_thompson"
+
+    def _choose(self, limit: int | None) -> list[int]:
+        model, rng = self._model, self._generator()
+        eigenvalues, vectors = np.linalg.eigh(model.solver)
+        draw = vectors @ (np.sqrt(np.maximum(eigenvalues, 0.0)) * rng.standard_normal(len(eigenvalues)))
+        sample = (model.weights + self.noise_ * draw) @ model.features
+        sample += self.noise_ * np.sqrt(model.residual) * rng.standard_normal(self.n_arms)
+        return [highest(sample, self.active_)]
+
+
+class FourierPosterior(SorPosterior):
+    """The posterior on features that were drawn before the data: no dictionary, no residual."""
+
+    def embed(self, features: FourierFeatures) -> None:
+        """Take the features; V begins as λI."""
+        self._fourier, self._basis = features, list(range(features.rank))
+        self._buffer = np.ascontiguousarray(self._features(self.arms).T)
+        self.solver, self.weights = np.eye(features.rank) / self.ridge, np.zeros(features.rank)
+        self.signal = np.einsum("ij,ij->j", self._buffer, self._buffer) / self.ridge
+
+    def _features(self, X: Rows) -> Array:
+        return self._fourier.block(np.asarray(X, dtype=np.float64))
+
+    def update(self, *parts: Any) -> None:
+        """Take the pulls told; the dictionary plays no part."""
+        _, _, pulled, _, sums, told, times = parts
+        for arm, count in zip(told.tolist(), times.tolist(), strict=True):
+            self._pull(arm, count)
+        self.weights = self.solver @ (np.take(self.features, pulled, axis=1) @ sums)
+        self.mean = self.weights @ self.features
+
+
+class RandomFeatureUCB(BKB):
+    """UCB on random Fourier features of a stationary kernel: oblivious to where the pulls are.
+
+    Parameters
+    ----------
+    arms : dense rows
+    kernel : RBF, Laplacian, Matern or a scaled one
+    n_frequencies : int
+        Each gives a cosine and a sine.
+    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+        As in :class:`GPUCB`.
+
+    References
+    ----------
+    Rahimi and Recht 2007; the theory page, "Bandits".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.bandits import RandomFeatureUCB
+    >>> from squeak.kernels import RBF
+    >>> arms = np.linspace(0, 1, 50).reshape(-1, 1)
+    >>> bandit = RandomFeatureUCB(arms, RBF(0.3), noise=0.05, n_frequencies=50, random_state=0)
+    >>> bandit.run(lambda i: float(arms[i, 0]), 20).best_.index > 40
+    True
+    """
+
+    kind: ClassVar[str] = ""
+    OPTIONS: ClassVar[tuple[str, ...]] = ("n_frequencies",)
+
+    def __init__(self, arms: Any, kernel: Any = None, *, n_frequencies: int = 200, **params: Any) -> None:
+        self.n_frequencies = check_count(n_frequencies, "n_frequencies")
+        super().__init__(arms, kernel, **params)
+
+    def _start(self) -> None:
+        columns = self.arms_.shape[1]
+        self._model = FourierPosterior(self.kernel_, self.arms_, self.ridge_)
+        self._model.embed(FourierFeatures.pairs(self.kernel_, columns, self.n_frequencies, self._generator()))
+        pulled = np.flatnonzero(self.counts_)
+        if len(pulled):
+            self._update(pulled, np.ones(len(pulled), dtype=bool), pulled, self.counts_[pulled])
+
+    def _grow(self, rows: Rows) -> None:
+        raise TypeError("RandomFeatureUCB takes no new arms: it is for comparison only")

@@ -8,7 +8,8 @@ import numpy as np
 
 from squeak.bandits.bkb import SparseBandit
 from squeak.bandits.checks import check_count
-from squeak.bandits.sparse import SparseModel
+from squeak.bandits.posterior import Posterior
+from squeak.bandits.sparse import SparsePosterior
 from squeak.core.rows import n_rows
 from squeak.core.state import checked, flag, parts, whole, wholes
 from squeak.core.storage import register
@@ -24,17 +25,16 @@ class Batch:
 
     Parameters
     ----------
-    model : SparseModel
+    model : SparsePosterior
         As it was at the last feedback.
     width : float
         β in ridge-leverage units.
     active : array of bool
     """
 
-    def __init__(self, model: SparseModel, width: float, active: BoolArray) -> None:
+    def __init__(self, model: SparsePosterior, width: float, active: BoolArray) -> None:
         self._model, self._width = model, width
-        self._at_feedback = model.variance
-        self._least = model.residual if model.keep_residual else np.zeros(len(model.residual))
+        self._at_feedback = model.leverage
         self._variance = self._at_feedback.copy()
         self._bounds = np.where(active, model.mean + width * np.sqrt(self._variance), -np.inf)
         self._since = np.zeros(len(self._variance), dtype=np.int64)  # steps that an arm's variance knows of
@@ -61,7 +61,7 @@ class Batch:
         steps = self._steps[first : self.size]
         falls = (steps @ np.take(self._model.features, arms, axis=1)) ** 2
         falls[np.arange(first, self.size)[:, None] < self._since[arms]] = 0.0  # what an arm knows of already
-        variance = np.maximum(self._variance[arms] - falls.sum(axis=0), self._least[arms])
+        variance = np.maximum(self._variance[arms] - falls.sum(axis=0), self._model.residual[arms])
         self._variance[arms] = variance
         self._since[arms] = self.size
         self._bounds[arms] = self._model.mean[arms] + self._width * np.sqrt(variance)
@@ -141,6 +141,7 @@ class BatchBKB(SparseBandit):
     """
 
     kind: ClassVar[str] = "batch_bkb"
+    OPTIONS: ClassVar[tuple[str, ...]] = ("oversampling", "batch_factor", "stopping", "max_batch")
 
     def __init__(
         self,
@@ -163,23 +164,29 @@ class BatchBKB(SparseBandit):
         self.stopping = stopping
         self.max_batch = None if max_batch is None else check_count(max_batch, "max_batch")
         self.n_batches_ = 0
-        self._stale = False
         super().__init__(arms, kernel, oversampling=oversampling, **params)
 
     def ask(self) -> Any:
-        """Return the numbers of the arms to pull next, an array; an arm may come more than once.
+        """Return the numbers of the arms to pull next; an arm may come more than once.
 
         It may be asked again before all rewards are told: what is pending counts as part of the batch.
+
+        Returns
+        -------
+        array of ints
         """
         return np.array(self._asked(None), dtype=np.int64)
 
     def _start(self) -> None:
-        self._untold: IntArray = np.zeros(self.n_arms, dtype=np.int64)  # rewards told that the model lacks
+        self._forget_batches()
         super()._start()
+
+    def _forget_batches(self) -> None:
+        self._untold: IntArray = np.zeros(self.n_arms, dtype=np.int64)  # rewards told that the model lacks
         self._stale = False
 
     def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
-        self._note(arms, times)
+        self._log_sum += self._model.information(arms, times, self.beta.inflation)
         np.add.at(self._untold, arms, times)
         self._stale = True
 
@@ -188,7 +195,6 @@ class BatchBKB(SparseBandit):
         return super()._first()
 
     def _choose(self, limit: int | None) -> list[int]:
-        self._refresh()
         beta = self.beta.in_batch(self._width(), self.batch_factor)
         batch = Batch(self._model, beta, self.active_)
         for arm in self._pending:
@@ -207,37 +213,17 @@ class BatchBKB(SparseBandit):
             return False
         return self.stopping == "global" or batch.largest_ratio(self._pending + chosen) > self.batch_factor
 
-    def _refresh(self) -> None:
-        """Draw a new dictionary if rewards came since the last one."""
-        if self._stale:
+    def _now(self) -> Posterior:
+        if self._stale:  # rewards came since the last dictionary
             told = np.flatnonzero(self._untold)
             self._resample(told, self._untold[told])
             self._untold[:] = 0
             self._stale = False
+        return super()._now()
 
     def _grow(self, rows: Rows) -> None:
         super()._grow(rows)
         self._untold = np.concatenate([self._untold, np.zeros(n_rows(rows), dtype=np.int64)])
-
-    def _posterior_at_arms(self) -> tuple[Array, Array]:
-        self._refresh()
-        return super()._posterior_at_arms()
-
-    def _posterior(self, X: Any) -> tuple[Array, Array]:
-        self._refresh()
-        return super()._posterior(X)
-
-    def _variance_sum(self) -> float:
-        self._refresh()
-        return super()._variance_sum()
-
-    def _options(self) -> dict[str, Any]:
-        return {
-            "oversampling": self.oversampling,
-            "batch_factor": self.batch_factor,
-            "stopping": self.stopping,
-            "max_batch": self.max_batch,
-        }
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         values = {"untold": self._untold, "stale": self._stale, "n_batches": self.n_batches_}

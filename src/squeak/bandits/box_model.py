@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from squeak.bandits.exact import ExactModel
-from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
-from squeak.core.kernels import block, diagonal, gram
-from squeak.core.rows import take
-from squeak.core.state import checked, numbers
+from squeak.bandits.exact import ExactPosterior
+from squeak.bandits.sparse import IN_SPAN, two_terms
+from squeak.core import engine
+from squeak.core.cholesky import inverse_factor
+from squeak.core.kernels import block, diagonal
+from squeak.core.nystrom import TILE, FixedFeatures, spanning_features
+from squeak.core.state import checked, numbers, parts
 from squeak.core.types import Array, IntArray
 
-IN_SPAN = 1e-10
-TILE = 1024
-
 SHARE = 50
-"""A new dictionary is drawn once a 50th of all points has come since the last: its cost a step is then flat."""
+"""A new dictionary is drawn once a 50th of all points has come since the last: its cost per step is then flat."""
 
 
 class BoxDictionary:
@@ -33,45 +32,33 @@ class BoxDictionary:
     """
 
     def __init__(self, kernel: Any, ridge: float, X: Array, y: Array, members: IntArray) -> None:
-        self.kernel, self.ridge = kernel, ridge
-        inverse, order = pivoted_inverse_factor(gram(kernel, X[members]), IN_SPAN)
-        self.atoms = X[members[order]]
-        self._factor = GrowingCholesky(inverse)
-        V, target = self.ridge * np.eye(len(order)), np.zeros(len(order))
-        for start in range(0, len(X), TILE):
-            z = self._features(X[start : start + TILE])
+        self.ridge, self.features = ridge, spanning_features(kernel, X[members], IN_SPAN)[0]
+        V, target = ridge * np.eye(self.features.rank), np.zeros(self.features.rank)
+        for tile in engine.tiles(len(X), TILE):
+            z = self.features.block(X[tile])
             V += z.T @ z
-            target += z.T @ y[start : start + TILE]
+            target += z.T @ y[tile]
         whitener = inverse_factor(V)
         self.solver = whitener.T @ whitener
         self.weights = self.solver @ target
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the posterior as arrays."""
-        return {
-            "atoms": self.atoms,
-            "factor": self._factor.inverse,
-            "solver": self.solver,
-            "weights": self.weights,
-        }
+        known = {"atoms": self.features.atoms, "factor": self.features.mixing.T}
+        return parts(STATE, known | {"solver": self.solver, "weights": self.weights})[0]
 
     @classmethod
     def from_arrays(cls, kernel: Any, ridge: float, arrays: dict[str, Any], width: int) -> BoxDictionary:
         """Return the posterior that :meth:`to_arrays` gave; anything that does not fit raises."""
-        made = cls.__new__(cls)
-        made.kernel, made.ridge = kernel, ridge
-        found = checked(STATE, arrays, {}, width=width)
-        made.atoms, made.solver, made.weights = (found[name].copy() for name in ("atoms", "solver", "weights"))
-        made._factor = GrowingCholesky(found["factor"].copy())
+        found, made = checked(STATE, arrays, {}, width=width), cls.__new__(cls)
+        made.ridge, made.features = ridge, FixedFeatures(kernel, found["atoms"].copy(), found["factor"].copy().T)
+        made.solver, made.weights = found["solver"].copy(), found["weights"].copy()
         return made
 
-    def _features(self, X: Array) -> Array:
-        return self._factor.project(block(self.kernel, X, self.atoms))
-
     def observe(self, x: Array, y: float) -> float:
-        """Take in one point; returns its variance before, in ridge-leverage units."""
-        z = self._features(x[None, :])[0]
-        residual = max(float(diagonal(self.kernel, x[None, :])[0]) - float(z @ z), 0.0) / self.ridge
+        """Take in one point; return its variance before, over λ."""
+        z = self.features.block(x[None, :])[0]
+        residual = max(float(diagonal(self.features.kernel, x[None, :])[0]) - float(z @ z), 0.0) / self.ridge
         h = self.solver @ z
         here = float(z @ h)
         self.weights = self.weights + h * ((y - float(z @ self.weights)) / (1.0 + here))
@@ -80,10 +67,14 @@ class BoxDictionary:
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Return mean and variance of f."""
-        z = self._features(X)
-        residual = np.maximum(diagonal(self.kernel, X) - np.einsum("ij,ij->i", z, z), 0.0)
-        signal = np.maximum(np.einsum("ij,ij->i", z @ self.solver, z), 0.0)
+        z = self.features.block(X)
+        residual, signal = two_terms(z, diagonal(self.features.kernel, X), self.solver)
         return z @ self.weights, residual + self.ridge * signal
+
+    def covariance_between(self, X: Array, Y: Array) -> Array:
+        """Return the posterior covariance of f at some rows with f at others."""
+        change = self.ridge * self.solver - np.eye(len(self.solver))
+        return block(self.features.kernel, X, Y) + self.features.block(X) @ change @ self.features.block(Y).T
 
 
 STATE = {
@@ -97,50 +88,42 @@ STATE = {
 class BoxModel:
     """Points and values told so far, and their posterior; exact up to ``crossover`` points.
 
-    Between calls: the posterior is that of all points told, with values centred and scaled as at the last
-    :meth:`refit`.
+    Between calls: the posterior is that of all points told, with values centred as at the last :meth:`refit`.
     """
 
     def __init__(self, crossover: int, max_atoms: int, oversampling: float, batch_factor: float) -> None:
+        self.settings = {
+            **{"crossover": crossover, "max_atoms": max_atoms},
+            **{"oversampling": oversampling, "batch_factor": batch_factor},
+        }
         self._crossover, self._max_atoms = crossover, max_atoms
         self._oversampling, self._factor = oversampling, batch_factor
-        self.exact: ExactModel | None = None
-        self.dictionary: BoxDictionary | None = None
+        self.posterior: ExactPosterior | BoxDictionary | None = None
         self.kernel: Any = None
-        self.noise, self.centre, self.scale = 1.0, 0.0, 1.0
-        self._sum = 0.0
-        self._recent: list[Array] = []  # told since the last dictionary, which may not see them
+        self.noise, self.centre = 1.0, 0.0
+        self.recent: list[Array] = []
+        """The points told since the last dictionary, which may not see them."""
+        self.recent_sum = 0.0
+        """The sum of their variances over λ."""
 
-    def settings(self) -> dict[str, Any]:
-        """Return what the model was made with, by the names of the constructor."""
-        return {
-            "crossover": self._crossover,
-            "max_atoms": self._max_atoms,
-            "oversampling": self._oversampling,
-            "batch_factor": self._factor,
-        }
-
-    def refit(self, X: Array, y: Array, kernel: Any, noise: float, centre: float, scale: float, rng: Any) -> None:
+    def refit(self, X: Array, y: Array, kernel: Any, noise: float, centre: float, rng: np.random.Generator) -> None:
         """Take new hyper-parameters and all points."""
-        self.kernel, self.noise, self.centre, self.scale = kernel, noise, centre, scale
-        values = (y - centre) / scale
-        if len(X) <= self._crossover:
-            distinct, first, inverse = _distinct(X)
-            self.exact, self.dictionary = ExactModel(kernel, X[first], noise**2), None
-            counts = np.bincount(inverse).astype(np.float64)
-            self.exact.rebuild(
-                np.arange(len(distinct)), counts, np.bincount(inverse, weights=values).astype(np.float64)
-            )
-        else:
-            self.exact = self.dictionary = None  # their variances belong to another kernel
-            self.draw(X, y, rng)
+        self.kernel, self.noise, self.centre, self.posterior = kernel, noise, centre, None
+        if len(X) > self._crossover:
+            self._draw(X, y, rng)
+            return
+        first, inverse = _distinct(X)
+        self.posterior = ExactPosterior(kernel, X[first], noise**2)
+        counts = np.bincount(inverse).astype(np.float64)
+        sums = np.bincount(inverse, weights=y - centre).astype(np.float64)
+        self.posterior.rebuild(np.arange(len(first)), counts, sums)
 
-    def draw(self, X: Array, y: Array, rng: np.random.Generator) -> None:
+    def _draw(self, X: Array, y: Array, rng: np.random.Generator) -> None:
         """Draw a dictionary of the points from their variances so far; from uniform ones at first."""
-        if self.dictionary is None and self.exact is None:
+        if self.posterior is None:
             members = np.sort(rng.choice(len(X), min(self._max_atoms, len(X)), replace=False))
-            self.dictionary = BoxDictionary(self.kernel, self.noise**2, X, (y - self.centre) / self.scale, members)
-        variance = np.concatenate([self.predict(X[i : i + TILE])[1] for i in range(0, len(X), TILE)])
+            self.posterior = BoxDictionary(self.kernel, self.noise**2, X, y - self.centre, members)
+        variance = np.concatenate([self.posterior.predict(X[tile])[1] for tile in engine.tiles(len(X), TILE)])
         chance = variance / self.noise**2
         oversampling = self._oversampling
         if np.minimum(1.0, oversampling * chance).sum() > self._max_atoms:  # a hard limit: fewer of all
@@ -148,68 +131,51 @@ class BoxModel:
         stays = rng.random(len(X)) < np.minimum(1.0, oversampling * chance)
         if not stays.any():
             stays[int(np.argmax(chance))] = True
-        members = np.flatnonzero(stays)
-        self.dictionary = BoxDictionary(self.kernel, self.noise**2, X, (y - self.centre) / self.scale, members)
-        self.exact, self._sum, self._recent = None, 0.0, []
+        self.posterior = BoxDictionary(self.kernel, self.noise**2, X, y - self.centre, np.flatnonzero(stays))
+        self.recent, self.recent_sum = [], 0.0
 
     def observe(self, X: Array, y: Array, rng: np.random.Generator) -> None:
         """Take in the last point of ``X``."""
-        value = (float(y[-1]) - self.centre) / self.scale
-        if self.exact is not None and len(X) <= self._crossover:
-            model = self.exact
+        model, value = self.posterior, float(y[-1]) - self.centre
+        if isinstance(model, BoxDictionary):
+            self.recent_sum += model.observe(X[-1], value)
+            self.recent.append(X[-1].copy())
+            if self.recent_sum > self._factor - 1.0 and len(self.recent) * SHARE > len(X):
+                self._draw(X, y, rng)
+        elif model is None or len(X) > self._crossover:
+            self._draw(X, y, rng)
+        else:
             same = np.flatnonzero((model.arms == X[-1]).all(axis=1))
             if len(same) == 0:
                 model.add(X[-1:])
             model.observe(int(same[0]) if len(same) else len(model.diag) - 1, value)
             # points crowd at an optimum: no rounding may add up
             model.rebuild(model.pulled, model.counts, model.sums)
-        elif self.dictionary is None:
-            self.draw(X, y, rng)
-        else:
-            self._sum += self.dictionary.observe(X[-1], value)
-            self._recent.append(X[-1].copy())
-            if self._sum > self._factor - 1.0 and len(self._recent) * SHARE > len(X):
-                self.draw(X, y, rng)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
-        """Return mean and variance in scaled values."""
-        model = self.exact if self.exact is not None else self.dictionary
-        assert model is not None
-        return model.predict(X)
+        """Return mean and variance, of values less the centre."""
+        assert self.posterior is not None
+        return self.posterior.predict(X)
 
     def shrunk(self, X: Array, pending: Array) -> tuple[Array, Array]:
         """Return mean and variance, the variance as if the pending points were told."""
         mean, variance = self.predict(X)
-        if self.dictionary is not None and self._recent:
-            pending = np.vstack(
-                [pending, *self._recent]
-            )  # their variance must fall, in the dictionary's span or not
+        if isinstance(self.posterior, BoxDictionary):  # what came since must lower it, in the atoms' span or not
+            pending = np.vstack([pending, *self.recent])
         if len(pending) == 0:
             return mean, variance
-        prior = block(self.kernel, pending, pending)
-        if self.exact is not None:
-            known = take(self.exact.arms, self.exact.pulled)
-            left, right = block(self.kernel, pending, known), block(self.kernel, X, known)
-            among = prior - left @ self.exact.inverse @ left.T
-            across = block(self.kernel, X, pending) - right @ self.exact.inverse @ left.T
-        else:
-            model = self.dictionary
-            assert model is not None
-            left, right = model._features(pending), model._features(X)
-            keep = self.noise**2 * model.solver - np.eye(len(model.solver))
-            among, across = prior + left @ keep @ left.T, block(self.kernel, X, pending) + right @ keep @ left.T
+        assert self.posterior is not None
+        among = self.posterior.covariance_between(pending, pending)
         factor = inverse_factor(among + (self.noise**2 + 1e-8) * np.eye(len(pending)))
-        whitened = across @ factor.T
+        whitened = self.posterior.covariance_between(X, pending) @ factor.T
         return mean, np.maximum(variance - np.einsum("ij,ij->i", whitened, whitened), 0.0)
 
 
-def _distinct(X: Array) -> tuple[Array, IntArray, IntArray]:
-    """Return the distinct rows in order of their first coming, where they came first, and each row's number."""
-    rows, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
+def _distinct(X: Array) -> tuple[IntArray, IntArray]:
+    """Return where each distinct row comes first, in order, and the number of each row among them."""
+    _, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return rows[order], first[order], rank[inverse.reshape(-1)]
+    return first[order], np.argsort(order)[inverse.reshape(-1)]
 
 
 def _limited(chance: Array, limit: int) -> float:

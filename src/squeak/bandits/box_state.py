@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.box_model import BoxDictionary, BoxModel
-from squeak.bandits.exact import ExactModel
+from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.space import Categorical, Integer, Real, Space
+from squeak.bandits.state import Saved
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
 from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole
 from squeak.core.storage import NotStoredError
@@ -18,68 +19,99 @@ from squeak.core.types import Array
 MODEL = "box_"
 
 
-def settings_of_box(box: Any) -> dict[str, Any]:
-    """Return what the box was made with, but its seed, as JSON data."""
-    return {
-        "sides": [_side_to_data(side) for side in box.space.sides],
-        "kernel": _kernel_to_data(box.kernel),
-        "beta": box.beta,
-        "n_initial": box.n_initial,
-        **box._model.settings(),
-    }
+class SavedBox(Saved):
+    """How a :class:`~squeak.bandits.continuous.BoxUCB` is taken apart for a file, and made from its parts."""
 
+    def settings(self: Any, *, seeded: bool) -> dict[str, Any]:
+        """Return what the box was made with as JSON data, its seed only where it is asked for.
 
-def parts_of_box(box: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a box's arrays and the rest as JSON data."""
-    n, model, width = box.n_told_, box._model, box.space.width
-    points = [_to_numbers(box.space, point) for point in box._points]
-    values = {
-        "rows": box._rows[:n],
-        "values": box._values[:n],
-        "points": np.array(points).reshape(n, len(box.space.sides)),
-        "pending": np.array(box._pending).reshape(-1, width),
-        "recent": np.array(model._recent).reshape(-1, width),
-        "seed": box._seed,
-        "asked": box._asked,
-        "fitted_at": box._fitted_at,
-        "median": box._median,
-        "spread": box._spread,
-        "form": "exact" if model.exact is not None else "dictionary" if model.dictionary is not None else None,
-    }
-    arrays, content = parts(STATE, values)
-    if model.exact is not None:
-        arrays |= {MODEL + "arms": model.exact.arms, **model.exact.to_arrays()}
-    if model.dictionary is not None:
-        arrays |= {MODEL + name: array for name, array in model.dictionary.to_arrays().items()}
-    return arrays, {
-        **settings_of_box(box),
-        **content,
-        "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
-        "numbers": [model.noise, model.centre, model.scale, model._sum],
-    }
+        Parameters
+        ----------
+        seeded : bool
 
+        Returns
+        -------
+        dict
+        """
+        return {
+            "sides": [_side_to_data(side) for side in self.space.sides],
+            "kernel": _kernel_to_data(self.kernel),
+            "beta": self.beta,
+            "n_initial": self.n_initial,
+            **self._model.settings,
+            **({"seed": self._seed} if seeded else {}),
+        }
 
-def box_from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any]) -> Any:
-    """Return the box from its parts; anything that does not fit raises."""
-    options = parameters(cls, {name: content[name] for name in OPTIONS})
-    box = cls([_side_from_data(side) for side in content["sides"]], kernel_from_data(content["kernel"]), **options)
-    width, sides = box.space.width, len(box.space.sides)
-    check_stored(box.kernel, np.zeros((1, width)))
-    found = checked(STATE, arrays, content, width=width, sides=sides)
-    n = len(found["values"])
-    if found["fitted_at"] > n:
-        raise ValueError("it was fitted to more points than it was told")
-    box._seed, box._asked, box._fitted_at = found["seed"], found["asked"], found["fitted_at"]
-    box._rows, box._values = np.vstack([found["rows"], box._rows]), np.append(found["values"], box._values)
-    box.n_told_ = n
-    box._points = [_from_numbers(box.space, row) for row in found["points"]]
-    box._pending = list(found["pending"].copy())
-    box._median, box._spread = found["median"], found["spread"]
-    box._model._recent = list(found["recent"].copy())
-    if (content["fitted"] is None) != (found["fitted_at"] == 0):
-        raise ValueError("its model does not fit its points")
-    _restore_model(box._model, arrays, content, width)
-    return box
+    def to_parts(self: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the parts for a file.
+
+        Returns
+        -------
+        arrays : dict of str to array
+        content : dict
+            The rest, as JSON data.
+        """
+        n, model, width = self.n_told_, self._model, self.space.width
+        points = [_to_numbers(self.space, point) for point in self._points]
+        values = {
+            "rows": self._rows[:n],
+            "values": self._values[:n],
+            "points": np.array(points).reshape(n, len(self.space.sides)),
+            "pending": np.array(self._pending).reshape(-1, width),
+            "recent": np.array(model.recent).reshape(-1, width),
+            "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
+        }
+        values |= {name: getattr(self, f"_{name}") for name in ("seed", "asked", "fitted_at", "median", "spread")}
+        arrays, content = parts(STATE, values)
+        if isinstance(model.posterior, ExactPosterior):
+            arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
+        elif model.posterior is not None:
+            arrays |= {MODEL + name: array for name, array in model.posterior.to_arrays().items()}
+        return arrays, {
+            **self.settings(seeded=True),
+            **content,
+            "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
+            "numbers": [model.noise, model.centre, 1.0, model.recent_sum],
+        }
+
+    @classmethod
+    def from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
+        """Return the box that :meth:`to_parts` took apart; anything that does not fit raises.
+
+        Parameters
+        ----------
+        arrays, content : dicts
+        kernel : None
+            Kernels that are code are never stored with a box.
+
+        Returns
+        -------
+        BoxUCB
+        """
+        options = parameters(cls, {name: content[name] for name in OPTIONS})
+        made = cls(
+            [_side_from_data(side) for side in content["sides"]], kernel_from_data(content["kernel"]), **options
+        )
+        made.set_parts(arrays, content)
+        return made
+
+    def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
+        width, model = self.space.width, self._model
+        check_stored(self.kernel, np.zeros((1, width)))
+        found = checked(STATE, arrays, content, width=width, sides=len(self.space.sides))
+        n = len(found["values"])
+        if found["fitted_at"] > n:
+            raise ValueError("it was fitted to more points than it was told")
+        self._seed, self._asked, self._fitted_at = found["seed"], found["asked"], found["fitted_at"]
+        self._rows, self._values = np.vstack([found["rows"], self._rows]), np.append(found["values"], self._values)
+        self.n_told_ = n
+        self._points = [_from_numbers(self.space, row) for row in found["points"]]
+        self._pending, model.recent = list(found["pending"].copy()), list(found["recent"].copy())
+        self._median, self._spread = found["median"], found["spread"]
+        if (content["fitted"] is None) != (found["fitted_at"] == 0):
+            raise ValueError("its model does not fit its points")
+        _restore_model(model, arrays, content, width)
 
 
 OPTIONS = ("beta", "n_initial", "crossover", "max_atoms", "oversampling", "batch_factor")
@@ -100,21 +132,21 @@ STATE = {
 
 def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, Any], width: int) -> None:
     figures = ({"figure": value} for value in content["numbers"])
-    model.noise, model.centre, model.scale, model._sum = (
+    model.noise, model.centre, scale, model.recent_sum = (
         checked({"figure": number()}, {}, figure)["figure"] for figure in figures
     )
-    if not (model.noise > 0 and model.scale > 0):
-        raise ValueError("its noise and its scale must be positive")
+    if not model.noise > 0 or scale != 1:
+        raise ValueError("its noise must be positive and its scale 1")
     if content["fitted"] is None:
         return
     model.kernel = check_stored(kernel_from_data(content["fitted"]), np.zeros((1, width)))
     if content["form"] == "exact":
         arms = checked({"arms": numbers("arms", width)}, arrays, {}, MODEL)["arms"].copy()
-        model.exact = ExactModel(model.kernel, arms, model.noise**2)
-        model.exact.restore(arrays)
+        model.posterior = ExactPosterior(model.kernel, arms, model.noise**2)
+        model.posterior.restore(arrays)
     elif content["form"] == "dictionary":
         inner = {name.removeprefix(MODEL): array for name, array in arrays.items() if name.startswith(MODEL)}
-        model.dictionary = BoxDictionary.from_arrays(model.kernel, model.noise**2, inner, width)
+        model.posterior = BoxDictionary.from_arrays(model.kernel, model.noise**2, inner, width)
     else:
         raise ValueError("its model is missing")
 

@@ -10,28 +10,26 @@ from squeak.core.rows import refuse_hidden
 from squeak.core.types import Array, IntArray
 
 
-def check_positive(value: Any, name: str) -> float:
-    """Return a positive, finite number as a float, or raise."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a number; it is {value!r}")
-    if not (value > 0 and np.isfinite(value)):
-        raise ValueError(f"{name} must be positive and finite; it is {value!r}")
-    return float(value)
-
-
-def check_delta(value: Any) -> float:
-    """Return a probability of failure, strictly between 0 and 1."""
-    if check_positive(value, "delta") >= 1:
-        raise ValueError(f"delta must be below 1; it is {value!r}")
-    return float(value)
-
-
 def check_finite(value: Any, name: str) -> float:
     """Return a finite number as a float, or raise."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name} must be a number; it is {value!r}")
     if not np.isfinite(value):
         raise ValueError(f"{name} must be finite; it is {value!r}")
+    return float(value)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a positive, finite number as a float, or raise."""
+    if not isinstance(value, bool) and isinstance(value, int | float | np.number) and not 0 < value < np.inf:
+        raise ValueError(f"{name} must be positive and finite; it is {value!r}")
+    return check_finite(value, name)
+
+
+def check_delta(value: Any) -> float:
+    """Return a probability of failure, strictly between 0 and 1."""
+    if check_positive(value, "delta") >= 1:
+        raise ValueError(f"delta must be below 1; it is {value!r}")
     return float(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from copy import copy
@@ -13,11 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import qmc
 
-from squeak.bandits.baselines import improvement
+from squeak.bandits.acquisitions import improvement, upper_bound
+from squeak.bandits.base import Best
 from squeak.bandits.box_model import BoxModel
-from squeak.bandits.box_state import box_from_parts, parts_of_box, settings_of_box
+from squeak.bandits.box_state import SavedBox
 from squeak.bandits.checks import check_count, check_positive
 from squeak.bandits.evidence import fit_hyperparameters
+from squeak.bandits.progress import progress
 from squeak.bandits.space import Space
 from squeak.core import engine, storage
 from squeak.core.kernels import RBF, Matern
@@ -36,14 +39,13 @@ ROUNDS = 8
 
 
 @storage.register
-class BoxUCB:
+class BoxUCB(SavedBox):
     """Choose the next point of a box by a Gaussian process; ask and tell, values are maximised.
 
     Each step looks at Sobol points over the box, moved by a random shift, and at points around the best so far, and
     refines the most promising. Values are centred and scaled, widths and noise fitted by marginal likelihood
     whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is exact; then it
-    lives on a dictionary of
-    at most ``max_atoms`` of them, and the cost of a step grows little with the number before.
+    lives on a dictionary of at most ``max_atoms`` of them, and the cost of a step grows little with their number.
 
     Parameters
     ----------
@@ -126,7 +128,12 @@ class BoxUCB:
         return np.asarray(qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL))
 
     def ask(self) -> Any:
-        """Return the next point: an array where every side is real, else a list of values."""
+        """Return the next point; it may be asked again before the value is told.
+
+        Returns
+        -------
+        array where every side is real, else a list of values
+        """
         self._asked += 1
         with engine.single_blas():
             if self._fitted_at == 0:
@@ -154,7 +161,7 @@ class BoxUCB:
         if self.n_told_ == len(self._values):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
             self._values = np.concatenate([self._values, np.empty_like(self._values)])
-        self._forget(row)
+        self._drop(row)
         self._rows[self.n_told_], self._values[self.n_told_] = row, float(value)
         self._points.append(np.array(point, dtype=np.float64) if self.space.is_real else list(point))
         self.n_told_ += 1
@@ -162,14 +169,31 @@ class BoxUCB:
             self._learn()
 
     def forget(self, point: Any) -> None:
-        """Give up a point that was asked for and will not be told."""
-        self._forget(self.space.encode(point))
+        """Give up a point that was asked for and will not be told.
 
-    def _forget(self, row: Array) -> None:
+        Parameters
+        ----------
+        point : sequence of values
+        """
+        if not self._drop(self.space.encode(point)):
+            raise ValueError(f"the point {point!r} is not pending; {len(self._pending)} others are")
+
+    def _drop(self, row: Array) -> bool:
+        """Give up a pending row; tell whether there was one."""
         for i, other in enumerate(self._pending):
             if np.abs(other - row).max() < 1e-9:
                 del self._pending[i]
-                return
+                return True
+        return False
+
+    def set_pending(self, points: Any) -> None:
+        """Say which points are on their way, whoever asked for them; those asked before are forgotten.
+
+        Parameters
+        ----------
+        points : sequence of points
+        """
+        self._pending = [self.space.encode(point) for point in points]
 
     def _learn(self) -> None:
         n = self.n_told_
@@ -206,23 +230,20 @@ class BoxUCB:
             prior=self.kernel if ours else None,
             restart=False,
         )
-        self._model.refit(X, values, found.kernel, found.noise, found.mean, 1.0, rng)
+        self._model.refit(X, values, found.kernel, found.noise, found.mean, rng)
         self._fitted_at = len(X)
 
     def _warped(self, y: Array) -> Array:
-        """Return the values in units of the better half's spread, the worse half squeezed.
-
-        How bad hardly matters.
-        """
+        """Return the values in units of the better half's spread; the worse half matters little and is squeezed."""
         scaled = (y - self._median) / self._spread
-        return np.where(scaled >= 0, scaled, -np.log1p(np.maximum(-scaled, 0.0)))
+        return np.asarray(np.where(scaled >= 0, scaled, -np.log1p(np.maximum(-scaled, 0.0))))
 
     def _scores(self, X: Array, pending: Array) -> Array:
         mean, variance = self._model.shrunk(X, pending)
         std = np.sqrt(variance)
         if isinstance(self.beta, str):
             return np.log(np.maximum(improvement(mean, std, self._incumbent), 1e-300))
-        return mean + self.beta * std
+        return upper_bound(mean, std, self.beta)
 
     def _next(self, rng: np.random.Generator) -> Array:
         """Return the row with the largest score: Sobol points, points around the best, then refinement."""
@@ -253,37 +274,33 @@ class BoxUCB:
         return np.asarray(rows[int(np.argmax(scores))])
 
     @property
-    def best_(self) -> tuple[Any, float]:
-        """The point with the largest value told, and that value."""
+    def best_(self) -> Best:
+        """The point with the largest value told, which is its ``mean``; ``std`` is NaN before the first fit."""
         if self.n_told_ == 0:
             raise ValueError("no value has been told yet")
-        i = int(np.argmax(self._values[: self.n_told_]))
-        return copy(self._points[i]), float(self._values[i])
+        i = int(np.argmax(self.rewards_))
+        variance = float(self._model.predict(self._rows[i : i + 1])[1][0]) if self._fitted_at else np.nan
+        return Best(i, copy(self._points[i]), float(self._values[i]), self._spread * math.sqrt(variance))
+
+    @property
+    def pulls_(self) -> list[Any]:
+        """The points told, in order."""
+        return [copy(point) for point in self._points]
+
+    @property
+    def rewards_(self) -> Array:
+        """The values told, in order."""
+        return self._values[: self.n_told_].copy()
+
+    @property
+    def pending_(self) -> list[Any]:
+        """The points asked and not told yet, in the order they were asked."""
+        return [self.space.decode(row) for row in self._pending]
 
     @property
     def told_(self) -> tuple[list[Any], Array]:
         """The points told, in order, and their values."""
-        return [copy(point) for point in self._points], self._values[: self.n_told_].copy()
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the box's arrays and the rest as JSON data, for a file."""
-        return parts_of_box(self)
-
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> BoxUCB:
-        """Return the box that :meth:`to_parts` took apart, as it stood; kernels that are code are never stored."""
-        made: BoxUCB = box_from_parts(cls, arrays, content)
-        return made
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
-        storage.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> BoxUCB:
-        """Read a box back."""
-        loaded: BoxUCB = storage.load(path, kind=cls.kind)
-        return loaded
+        return self.pulls_, self.rewards_
 
 
 @dataclass(frozen=True)
@@ -330,6 +347,11 @@ def minimize(
     **params
         Parameters of :class:`BoxUCB`.
 
+    Returns
+    -------
+    MinimizeResult
+        The best point ``x``, its value ``fun``, and all ``points`` and ``values`` in order.
+
     References
     ----------
     The theory page, "Bandits" on a set of candidates that is refreshed at each step.
@@ -349,11 +371,7 @@ def minimize(
     for point, value in known[box.n_told_ :]:
         box.tell(point, -value)
     left = n_steps + len(known) - box.n_told_
-    from tqdm.auto import tqdm
-
-    with tqdm(
-        total=n_steps, initial=max(n_steps - left, 0), desc="minimize", unit=" calls", disable=not verbose
-    ) as bar:
+    with progress("minimize", "calls", n_steps, verbose, done=max(n_steps - left, 0)) as bar:
         for _ in range(left):
             x = box.ask()
             value = float(f(copy(x)))
@@ -363,14 +381,13 @@ def minimize(
             bar.update()
             if callback is not None and callback(x, value):
                 break
-    found = -box._values[: box.n_told_]
-    best = int(np.argmin(found))
-    return MinimizeResult(box._points[best], float(found[best]), box._points, found)
+    best, found = box.best_, -box.rewards_
+    return MinimizeResult(best.arm, float(found[best.index]), box.pulls_, found)
 
 
 def _known(points: Any, values: Any) -> list[tuple[Any, float]]:
     """Return pairs of points and values known from before."""
-    points, values = [[] if given is None else list(given) for given in (points, values)]
+    points, values = ([] if given is None else list(given) for given in (points, values))
     if len(points) != len(values):
         raise ValueError(f"give as many values as points: there are {len(points)} points and {len(values)} values")
     return list(zip(points, values, strict=True))
@@ -379,6 +396,6 @@ def _known(points: Any, values: Any) -> list[tuple[Any, float]]:
 def _resumed(path: str | os.PathLike[str], fresh: BoxUCB, *, seeded: bool) -> BoxUCB:
     """Return the box in a file, which must have been made as the fresh one was."""
     box = BoxUCB.load(path)
-    if settings_of_box(box) != settings_of_box(fresh) or (seeded and box._seed != fresh._seed):
+    if box.settings(seeded=seeded) != fresh.settings(seeded=seeded):
         raise ValueError(f"{path} belongs to a run with other bounds or parameters")
     return box

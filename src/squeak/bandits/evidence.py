@@ -80,6 +80,10 @@ def log_evidence(
     landmarks : array of ints, optional
         Which of the rows span the approximation; all of them when left out.
 
+    Returns
+    -------
+    float
+
     References
     ----------
     Rasmussen and Williams, equation 2.30; on landmarks the bound of Titsias (2009).
@@ -92,7 +96,7 @@ def log_evidence(
     >>> round(log_evidence(np.zeros((1, 1)), np.array([2.0]), np.array([2.0]), 2.0, RBF(1.0), 1.0), 4)
     -2.7205
     """
-    return _Likelihood(rows, counts, sums, square_sum, landmarks).at(kernel, noise**2, mean)
+    return _Likelihood(rows, counts, sums, square_sum, landmarks).best(kernel, noise**2, 1.0, mean)[0]
 
 
 class _Likelihood:
@@ -106,16 +110,6 @@ class _Likelihood:
         self.within = max(square_sum - float(counts @ self.means**2), 0.0)
         self.landmarks = landmarks
 
-    def at(self, kernel: Any, ridge: float, mean: float) -> float:
-        logdet, whitened, ones, penalty = self._whiten(kernel, ridge)
-        gap = whitened - mean * ones
-        return self._value(ridge, logdet, float(gap @ gap), penalty)
-
-    def _value(self, ridge: float, logdet: float, quadratic: float, penalty: float) -> float:
-        repeats = (self.total - len(self.counts)) * math.log(ridge) + float(np.log(self.counts).sum())
-        fixed = self.total * math.log(2 * math.pi) + repeats + self.within / ridge
-        return -0.5 * (fixed + logdet + quadratic + penalty)
-
     def best(self, kernel: Any, ratio: float, amplitude: float | None, mean: float | None) -> tuple[float, ...]:
         """Return (log p, amplitude, mean) for the kernel times amplitude, λ = ratio·amplitude; None: the best."""
         logdet, whitened, ones, penalty = self._whiten(kernel, ratio)
@@ -125,9 +119,10 @@ class _Likelihood:
         quadratic = float(gap @ gap)
         if amplitude is None:
             amplitude = max((quadratic + self.within / ratio) / self.total, 1e-300)
-        scale = len(self.counts) * math.log(amplitude)
-        value = self._value(ratio * amplitude, logdet + scale, quadratic / amplitude, penalty)
-        return value, amplitude, mean
+        ridge, logdet = ratio * amplitude, logdet + len(self.counts) * math.log(amplitude)
+        repeats = (self.total - len(self.counts)) * math.log(ridge) + float(np.log(self.counts).sum())
+        fixed = self.total * math.log(2 * math.pi) + repeats + self.within / ridge
+        return -0.5 * (fixed + logdet + quadratic / amplitude + penalty), amplitude, mean
 
     def _whiten(self, kernel: Any, ridge: float) -> tuple[float, Array, Array, float]:
         """Return logdet M, and vectors a, o with aᵀa = ȳᵀM⁻¹ȳ, aᵀo = ȳᵀM⁻¹1, oᵀo = 1ᵀM⁻¹1; and the penalty."""
@@ -190,9 +185,13 @@ def fit_hyperparameters(
         Of L-BFGS.
     prior : kernel, optional
         Widths are expected within a factor e³ or so of this kernel's; of those of ``kernel`` when left out.
-
     restart : bool
         Start a second time from smaller widths and little noise, and take the better of both.
+
+    Returns
+    -------
+    Hyperparameters
+        With ``kernel``, ``noise``, ``mean`` and ``log_likelihood``.
 
     References
     ----------
@@ -242,11 +241,9 @@ def fit_hyperparameters(
     theta = found.x if found.fun <= loss(start) else start
     turned, ratio = parts(theta)
     value, factor, centre_found = data.best(turned, ratio, amplitude, centre)
+    turned = clone(turned, safe=False)
     if fit_amplitude:
-        turned = clone(turned, safe=False)
         turned = Scaled(turned.kernel, turned.factor * factor) if isinstance(turned, Scaled) else turned * factor
-    else:
-        turned = clone(turned, safe=False)
     return Hyperparameters(turned, math.sqrt(ratio * factor), centre_found, value)
 
 

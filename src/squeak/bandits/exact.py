@@ -17,18 +17,23 @@ from typing import Any
 
 import numpy as np
 
+from squeak.bandits.acquisitions import highest, upper_bound
+from squeak.bandits.posterior import check_numbers, kernel_row
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
-from squeak.core.rows import join, n_rows, take
+from squeak.core.rows import join, take
 from squeak.core.state import LEAST, checked, numbers, parts, wholes
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import Array, BoolArray, IntArray, Rows
+
+REBUILD = 64
+"""From so many arms told at once on, the posterior is made anew instead of arm by arm."""
 
 DRIFT = 1e-3
 """Two ways to the variance of a pulled arm may differ by this part of λ; else everything is made anew."""
 
 
-class ExactModel:
-    """Mean and variance (of f, not over λ) at every arm.
+class ExactPosterior:
+    """The :class:`~squeak.bandits.posterior.Posterior` of all pulls, exact at every arm.
 
     Between calls: ``mean`` and ``variance`` are the formulas above for the pulls observed so far, and ``logdet`` is
     logdet(I + K_t/λ).
@@ -42,7 +47,7 @@ class ExactModel:
 
     References
     ----------
-    The theory page, "Bandits", in the form with counts.
+    The theory page, "Bandits".
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
@@ -56,8 +61,8 @@ class ExactModel:
         self.sums: Array = np.zeros(0)
         self._slots = np.full(len(self.diag), -1, dtype=np.int64)
         self._columns: Array = np.zeros((0, len(self.diag)))
-        self._inverse: Array = np.zeros((0, 0))
-        self._scratch: Array = np.zeros((0, 0))
+        self._inverse: Array = np.zeros((0, 0))  # zero beyond the arms pulled
+        self._expect_nothing()
 
     @property
     def size(self) -> int:
@@ -74,82 +79,72 @@ class ExactModel:
         """(K_u + λ·diag(1/n))⁻¹, shape (u, u)."""
         return self._inverse[: self.size, : self.size]
 
+    def slot(self, arm: int) -> int:
+        """Return the place of an arm among those pulled, or −1."""
+        return int(self._slots[arm])
+
     def covariance(self, arm: int) -> Array:
         """Return the posterior covariance of f at one arm with f at every arm, in O(A·u)."""
+        return self._pull(arm)[0]
+
+    def _pull(self, arm: int) -> tuple[Array, Array, Array]:
+        """Return the covariance, a new arm's kernel column, and w: a pull adds a multiple of wwᵀ to M⁻¹."""
         slot = self._slots[arm]
         if slot >= 0:  # K_u e = M e − (λ/n) e, so that only one column of the inverse is needed
-            return np.asarray((self.ridge / self.counts[slot] * self.inverse[slot]) @ self.columns)
-        return self._covariance_of_new(arm)[0]
-
-    def _covariance_of_new(self, arm: int) -> tuple[Array, Array, Array]:
-        """Return the covariance, the arm's kernel column and M⁻¹k_u(x), for an arm never pulled."""
-        column = self._column(arm)
-        if self.size == 0:
-            return column.copy(), column, np.zeros(0)
+            w = self.inverse[slot].copy()
+            return np.asarray((self.ridge / self.counts[slot] * w) @ self.columns), self.columns[:0], w
+        column = kernel_row(self.kernel, self.arms, self.diag, arm)
         solved = self.inverse @ self.columns[:, arm]
-        return np.asarray(column - solved @ self.columns), column, solved
+        return np.asarray(column - solved @ self.columns), column[None, :], np.append(-solved, 1.0)
 
-    def _column(self, arm: int) -> Array:
-        column = block(self.kernel, take(self.arms, slice(arm, arm + 1)), self.arms)[0]
-        column[arm] = self.diag[arm]
-        return np.asarray(column)
+    def covariance_between(self, X: Rows, Y: Rows) -> Array:
+        """Return the posterior covariance of f at some rows with f at others."""
+        known = take(self.arms, self.pulled)
+        return (
+            block(self.kernel, X, Y) - block(self.kernel, X, known) @ self.inverse @ block(self.kernel, Y, known).T
+        )
+
+    def _expect_nothing(self) -> None:
+        """Forget the pending pulls, what they leave of s², and the rows by whose squares each of them lowers it."""
+        self._expected, self._falls, self._after = list[int](), list[Array](), self.variance
+
+    def variance_with(self, pending: list[int]) -> Array:
+        """Return s² at every arm once the pending pulls are told; goes on from the last call where it can."""
+        if self._expected != pending[: len(self._expected)]:
+            self._expect_nothing()
+        for arm in pending[len(self._expected) :]:
+            covariance = self.covariance(arm)
+            for row in self._falls:
+                covariance -= row[arm] * row
+            row = covariance / np.sqrt(self.ridge + max(float(covariance[arm]), 0.0))
+            self._after = np.maximum(self._after - row * row, 0.0)
+            self._falls.append(row)
+            self._expected.append(arm)
+        return self._after
+
+    def best(self, width: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ + β·s/√λ, where s knows of the pending pulls; β is ``width``."""
+        std = np.sqrt(self.variance_with(pending))
+        return highest(upper_bound(self.mean, std, width / math.sqrt(self.ridge)), active)
 
     def observe(self, arm: int, total: float, times: int = 1) -> None:
         """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
-        slot = int(self._slots[arm])
-        column = solved = np.zeros(0)
-        for attempt in (0, 1):
-            if slot < 0:
-                covariance, column, solved = self._covariance_of_new(arm)
-            else:
-                covariance = self.covariance(arm)
-            drift = abs(float(covariance[arm]) - float(self.variance[arm]))
-            if drift <= DRIFT * self.ridge or attempt or self.size == 0:
-                break
+        covariance, column, w = self._pull(arm)
+        if self.size and abs(float(covariance[arm] - self.variance[arm])) > DRIFT * self.ridge:
             self.rebuild(self.pulled, self.counts, self.sums)  # a ridge so small that rounding shows: start clean
-            slot = int(self._slots[arm])
-        here = max(float(covariance[arm]), 0.0)
-        ridge = self.ridge / times
-        step = (total / times - self.mean[arm]) / (ridge + here)
-        self.logdet += math.log1p(here / ridge)
-        self.mean += step * covariance
-        covariance *= covariance
-        covariance /= ridge + here
-        self.variance -= covariance
-        np.maximum(self.variance, 0.0, out=self.variance)
-        self.variance[arm] = here * ridge / (here + ridge)
+            covariance, column, w = self._pull(arm)
+        here, ridge, slot = max(float(covariance[arm]), 0.0), self.ridge / times, self.slot(arm)
+        mean = self.mean + (total / times - self.mean[arm]) / (ridge + here) * covariance
+        variance = np.maximum(self.variance - covariance * covariance / (ridge + here), 0.0)
+        variance[arm] = here * ridge / (here + ridge)
         if slot < 0:
-            self._append(arm, column, solved, here + ridge, total, times)
+            scaled = w / (here + ridge)
+            change = np.multiply.outer(scaled, w)
+            change[-1] = scaled  # symmetric to the bit
         else:
-            self._repeat(slot, total, times)
-
-    def _repeat(self, slot: int, total: float, times: int) -> None:
-        before, after = self.counts[slot], self.counts[slot] + times
-        drop = self.ridge * times / (before * after)  # the diagonal falls by so much
-        row = self.inverse[slot].copy()
-        factor = drop / (1.0 - drop * row[slot])
-        self._add_outer(factor * row, row)
-        self.counts[slot] = after
-        self.sums[slot] += total
-
-    def _add_outer(self, x: Array, y: Array) -> None:
-        u = len(x)
-        scratch = self._scratch[:u, :u]
-        np.multiply(x[:, None], y, out=scratch)
-        self._inverse[:u, :u] += scratch
-
-    def _append(self, arm: int, column: Array, solved: Array, schur: float, total: float, times: int) -> None:
-        u = self.size
-        self._reserve(u + 1)
-        if u:
-            self._add_outer(solved / schur, solved)
-            self._inverse[u, :u] = self._inverse[:u, u] = -solved / schur
-        self._inverse[u, u] = 1.0 / schur
-        self._columns[u] = column
-        self._slots[arm] = u
-        self.pulled = np.append(self.pulled, arm)
-        self.counts = np.append(self.counts, float(times))
-        self.sums = np.append(self.sums, total)
+            change = np.multiply.outer(repeat_factor(self.ridge, self.counts[slot], times, w[slot]) * w, w)
+        known = counted((self.pulled, self.counts, self.sums), slot, arm, total, times)
+        self.absorb((mean, variance, self.logdet + math.log1p(here / ridge)), known, column, change)
 
     def _reserve(self, size: int) -> None:
         """Make room for so many distinct arms, growing geometrically."""
@@ -158,15 +153,13 @@ class ExactModel:
         capacity = max(64, size, len(self._columns) * 3 // 2)
         columns, inverse = np.empty((capacity, len(self.diag))), np.zeros((capacity, capacity))
         columns[: self.size], inverse[: self.size, : self.size] = self.columns, self.inverse
-        self._columns, self._inverse, self._scratch = columns, inverse, np.empty((capacity, capacity))
+        self._columns, self._inverse = columns, inverse
 
     def rebuild(self, pulled: IntArray, counts: Array, sums: Array) -> None:
         """Start again from counts and sums of rewards, in O(A·u²): for much data at once, or a new prior mean."""
-        keep = np.array([self._slots[arm] for arm in pulled], dtype=np.int64)
-        old = self._columns
         columns = np.empty((len(pulled), len(self.diag)))
-        for row, (arm, slot) in enumerate(zip(pulled, keep, strict=True)):
-            columns[row] = old[slot] if slot >= 0 else self._column(int(arm))
+        for row, (arm, slot) in enumerate(zip(pulled.tolist(), self._slots[pulled].tolist(), strict=True)):
+            columns[row] = self._columns[slot] if slot >= 0 else kernel_row(self.kernel, self.arms, self.diag, arm)
         M = columns[:, pulled].copy()
         M[np.diag_indices_from(M)] += self.ridge / counts
         factor = inverse_factor((M + M.T) / 2)
@@ -175,14 +168,30 @@ class ExactModel:
         self._slots[:] = -1
         self._slots[pulled] = np.arange(len(pulled))
         self._columns, self._inverse = columns, factor.T @ factor
-        self._scratch = np.empty_like(self._inverse)
         self.variance = np.maximum(self.diag - np.einsum("ij,ij->j", whitened, whitened), 0.0)
         self.mean = (factor @ (sums / counts)) @ whitened
         self.logdet = float(-2.0 * np.log(factor.diagonal()).sum() - np.log(self.ridge / counts).sum())
+        self._expect_nothing()
 
-    def weights(self) -> Array:
-        """Return M⁻¹ȳ: the mean is Σ_i weights_i k(x_i, ·)."""
-        return np.asarray(self.inverse @ (self.sums / self.counts)) if self.size else np.zeros(0)
+    def absorb(
+        self,
+        posterior: tuple[Array, Array, float],
+        known: tuple[IntArray, Array, Array],
+        columns: Array,
+        change: Array,
+    ) -> None:
+        """Take the result of some pulls.
+
+        These are mean, variance, logdet; arms, counts and sums; the new arms' columns; what the inverse grows by.
+        """
+        before, u = self.size, len(known[0])
+        self._reserve(u)
+        self._columns[before:u] = columns
+        self._inverse[:u, :u] += change
+        self._slots[known[0][before:]] = np.arange(before, u)
+        self.mean, self.variance, self.logdet = posterior
+        self.pulled, self.counts, self.sums = known
+        self._expect_nothing()
 
     def predict(self, X: Rows) -> tuple[Array, Array]:
         """Return mean and variance of f at any rows."""
@@ -190,49 +199,43 @@ class ExactModel:
         if self.size == 0:
             return np.zeros(len(diag)), diag
         values = block(self.kernel, X, take(self.arms, self.pulled))
-        return values @ self.weights(), _left(diag, values @ self.inverse, values)
+        mean = values @ (self.inverse @ (self.sums / self.counts))
+        return mean, np.maximum(diag - np.einsum("ij,ij->i", values @ self.inverse, values), 0.0)
 
-    def kernel_diagonal(self, X: Rows) -> Array:
-        """Return k(x, x) of any rows."""
-        return diagonal(self.kernel, X)
-
-    def pulled_variance(self) -> Array:
-        """Return s² at the arms pulled."""
-        return np.asarray(self.variance[self.pulled])
+    def variance_sum(self, counts: IntArray) -> float:
+        """Return Σ_i n_i·s_i² over the arms."""
+        return float(self.counts @ self.variance[self.pulled])
 
     def add(self, rows: Rows) -> None:
         """Add arms; their mean and variance follow from the pulls so far, in O(new·u²)."""
-        new_diag = diagonal(self.kernel, rows)
         mean, variance = self.predict(rows)
-        columns = np.empty((len(self._columns), len(self.diag) + len(new_diag)))
+        old, new = len(self.diag), len(mean)
+        columns = np.empty((len(self._columns), old + new))
         if self.size:
-            columns[: self.size, : len(self.diag)] = self.columns
-            columns[: self.size, len(self.diag) :] = block(self.kernel, take(self.arms, self.pulled), rows)
+            columns[: self.size, :old] = self.columns
+            columns[: self.size, old:] = block(self.kernel, take(self.arms, self.pulled), rows)
         self.arms, self._columns = join(self.arms, rows), columns
-        self.diag = np.concatenate([self.diag, new_diag])
-        self.mean = np.concatenate([self.mean, mean])
-        self.variance = np.concatenate([self.variance, variance])
-        self._slots = np.concatenate([self._slots, np.full(len(new_diag), -1, dtype=np.int64)])
+        self.diag = np.append(self.diag, diagonal(self.kernel, rows))
+        self.mean, self.variance = np.append(self.mean, mean), np.append(self.variance, variance)
+        self._slots = np.append(self._slots, np.full(new, -1, dtype=np.int64))
+        self._expect_nothing()
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
-        names = ("mean", "variance", "pulled", "counts", "sums", "columns", "inverse")
-        values = {name: getattr(self, name) for name in names}
-        return parts(STATE, {**values, "logdet": np.array([self.logdet])}, "model_")[0]
+        values = {name: np.atleast_1d(getattr(self, name)) for name in STATE}
+        return parts(STATE, values, "model_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        found = checked(STATE, arrays, {}, "model_", arms=n_rows(self.arms))
-        pulled = found["pulled"].copy()
-        if np.any(pulled >= n_rows(self.arms)) or len(np.unique(pulled)) != len(pulled):
-            raise ValueError("the model's arms do not fit")
-        self.pulled = pulled
-        self.mean, self.variance = found["mean"].copy(), found["variance"].copy()
-        self.counts, self.sums = found["counts"].copy(), found["sums"].copy()
-        self._columns, self._inverse = found["columns"].copy(), found["inverse"].copy()
-        self._scratch = np.empty_like(self._inverse)
+        found = checked(STATE, arrays, {}, "model_", arms=len(self.diag))
+        given = {name: array.copy() for name, array in found.items()}
+        pulled = given["pulled"]
+        check_numbers(pulled, len(self.diag))
+        self.mean, self.variance, self.logdet = given["mean"], given["variance"], float(given["logdet"][0])
+        self.pulled, self.counts, self.sums = pulled, given["counts"], given["sums"]
+        self._columns, self._inverse = given["columns"], given["inverse"]
         self._slots[pulled] = np.arange(len(pulled))
-        self.logdet = float(found["logdet"][0])
+        self._expect_nothing()
 
 
 STATE = {
@@ -247,6 +250,30 @@ STATE = {
 }
 
 
-def _left(diag: Array, first: Array, second: Array) -> Array:
-    """Return diag − Σ_j first_ij·second_ij, never below zero."""
-    return np.asarray(np.maximum(diag - np.einsum("ij,ij->i", first, second), 0.0))
+def counted(
+    known: tuple[IntArray, Array, Array], slot: int, arm: int, total: float, times: int
+) -> tuple[IntArray, Array, Array]:
+    """Return arms pulled, counts and sums after some pulls of one arm, at ``slot`` among them or new (−1)."""
+    pulled, counts, sums = known
+    if slot < 0:
+        return np.append(pulled, arm), np.append(counts, float(times)), np.append(sums, total)
+    more = np.arange(len(pulled)) == slot
+    return pulled, counts + times * more, sums + total * more
+
+
+def repeat_factor(ridge: float, count: float, times: int, diagonal: float) -> float:
+    """Return f, where more pulls of an arm change M⁻¹ by f·wwᵀ, w its row and ``diagonal`` its own entry there."""
+    drop = ridge * times / (count * (count + times))  # the diagonal of M falls by so much
+    return float(drop / (1.0 - drop * diagonal))
+
+
+def learn(model: Any, arms: IntArray, totals: Array, times: IntArray, known: tuple[IntArray, Array, Array]) -> None:
+    """Let an exact or lazy posterior take in pulls of distinct arms.
+
+    ``known`` is what ``rebuild`` takes, these pulls among them: many at once are faster taken in from scratch.
+    """
+    if len(arms) >= REBUILD:
+        model.rebuild(*known)
+        return
+    for arm, total, count in zip(arms.tolist(), totals.tolist(), times.tolist(), strict=True):
+        model.observe(arm, total, count)

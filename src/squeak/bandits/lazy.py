@@ -17,13 +17,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from squeak.bandits.exact import DRIFT, ExactModel
-from squeak.core.kernels import block
+from squeak.bandits.exact import DRIFT, ExactPosterior, counted, repeat_factor
+from squeak.bandits.posterior import check_numbers, kernel_row
+from squeak.core.kernels import block, diagonal
 from squeak.core.rows import take
 from squeak.core.state import LEAST, checked, numbers, parts, wholes
-from squeak.core.types import Array, IntArray, Rows
+from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 LIMIT = 32
 """After so many pulls every arm is brought up to date."""
@@ -32,8 +32,8 @@ FEWEST, PART = 256, 32
 """Contenders: the best 1/PART of the arms, and no fewer than FEWEST."""
 
 
-class LazyModel:
-    """:class:`ExactModel` for the arm of the largest μ + β·s, with most arms' updates put off.
+class LazyPosterior:
+    """:class:`ExactPosterior` for the arm of the largest μ + β·s, with most arms' updates put off.
 
     (K_u + λ·diag(1/n))⁻¹ is that of ``base`` plus Σ_i f_i w_i w_iᵀ: a first pull appends w = (−M⁻¹k, 1), a repeated
     one has its own row of the inverse. The covariance of the pulled arm with every arm is g_i·w_iᵀK(pulled, arms).
@@ -48,11 +48,11 @@ class LazyModel:
 
     References
     ----------
-    The theory page, "Bandits", in the form with counts; the bound above is ours.
+    The theory page, "Bandits"; the bound above is ours.
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
-        self.base = ExactModel(kernel, arms, ridge)
+        self.ridge, self.base = ridge, ExactPosterior(kernel, arms, ridge)
         self._begin()
 
     def _begin(self) -> None:
@@ -61,8 +61,7 @@ class LazyModel:
         self._std = np.sqrt(base.variance)
         self._new: list[int] = []
         self._slots: dict[int, int] = {}
-        self.pulled: IntArray = base.pulled
-        self.counts, self.sums = base.counts.copy(), base.sums.copy()
+        self.pulled, self.counts, self.sums = base.pulled, base.counts.copy(), base.sums.copy()
         self.logdet = base.logdet
         self._n = 0
         self._W = np.zeros((LIMIT, base.size + LIMIT))
@@ -74,11 +73,6 @@ class LazyModel:
         self._place: Array = np.zeros(0)
         self._values: Array = np.zeros((0, 0))
         self._mean = self._variance = np.zeros(0)
-
-    @property
-    def ridge(self) -> float:
-        """λ."""
-        return self.base.ridge
 
     @property
     def size(self) -> int:
@@ -95,10 +89,21 @@ class LazyModel:
         """s² at every arm."""
         return self._now()[1]
 
-    def best(self, beta: float, active: NDArray[np.bool_]) -> int:
-        """Return the active arm with the largest μ + β·s."""
+    def variance_with(self, pending: list[int]) -> Array:
+        """Return s² at every arm once the pending pulls are told."""
+        if pending and self._n:
+            self._settle()
+        return self.base.variance_with(pending) if pending else self.variance
+
+    def best(self, width: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ + β·s/√λ, where s knows of the pending pulls; β is ``width``."""
+        if pending and self._n:
+            self._settle()
+        if pending:
+            return self.base.best(width, active, pending)
+        beta = width / math.sqrt(self.ridge)
         if self._contenders is None:
-            self.settle()
+            self._settle()
             self._choose_contenders(beta, active)
         reach = self.base.mean + math.sqrt(beta * beta + self._rho) * self._std
         reach[self._contenders] = self._mean + beta * np.sqrt(self._variance)
@@ -106,32 +111,30 @@ class LazyModel:
         arm = int(np.argmax(reach))
         if self._n == 0 or self._place[arm] >= 0:
             return arm
-        self.settle()
-        return self.best(beta, active)
+        self._settle()
+        return self.best(width, active, pending)
 
-    def _choose_contenders(self, beta: float, active: NDArray[np.bool_]) -> None:
+    def _choose_contenders(self, beta: float, active: BoolArray) -> None:
         base = self.base
         number = min(len(base.diag), max(FEWEST, len(base.diag) // PART))
         scores = np.where(active, base.mean + beta * self._std, -np.inf)
         chosen = np.sort(np.argpartition(scores, len(scores) - number)[len(scores) - number :])
-        self._place = np.full(len(scores), -1, dtype=np.int64)
-        self._place[chosen] = np.arange(number)
-        self._mean, self._variance = base.mean[chosen], base.variance[chosen]
-        self._gather(chosen)
+        self._gather(chosen, base.mean[chosen], base.variance[chosen])
 
-    def _gather(self, chosen: IntArray) -> None:
-        self._contenders = chosen
-        self._values = np.empty((self.base.size + LIMIT, len(chosen)))
-        np.take(self.base.columns, chosen, axis=1, out=self._values[: self.base.size])
+    def _gather(self, chosen: IntArray, mean: Array, variance: Array) -> None:
+        """Take some arms for contenders: their mean and variance now, and their kernel values."""
+        size = self.base.size
+        self._contenders, self._mean, self._variance = chosen, mean, variance
+        self._place = np.full(len(self.base.diag), -1, dtype=np.int64)
+        self._place[chosen] = np.arange(len(chosen))
+        self._values = np.empty((size + LIMIT, len(chosen)))
+        np.take(self.base.columns, chosen, axis=1, out=self._values[:size])
         for i, arm in enumerate(self._new):
-            self._values[self.base.size + i] = self._value_row(arm, chosen)
+            self._values[size + i] = self._value_row(arm, chosen)
 
     def _value_row(self, arm: int, others: IntArray) -> Array:
-        """Return k(arm, others)."""
         base = self.base
-        values = block(base.kernel, take(base.arms, slice(arm, arm + 1)), take(base.arms, others))[0]
-        values[others == arm] = base.diag[arm]
-        return np.asarray(values)
+        return kernel_row(base.kernel, base.arms, base.diag, arm, others)
 
     def _inverse_times(self, vector: Array) -> Array:
         """Return (K_u + λ·diag(1/n))⁻¹ times a vector, or times each row of a matrix."""
@@ -147,15 +150,12 @@ class LazyModel:
             row[:s] += self.base.inverse[slot]
         return np.asarray(row)
 
-    def _slot(self, arm: int) -> int:
-        slot = int(self.base._slots[arm])
-        return slot if slot >= 0 else self._slots.get(arm, -1)
-
     def observe(self, arm: int, total: float, times: int = 1) -> None:
         """Take in ``times`` pulls of one arm whose rewards (less the prior mean) sum to ``total``."""
         if self._n == LIMIT:
-            self.settle()
-        slot, ridge = self._slot(arm), self.ridge / times
+            self._settle()
+        slot, ridge = self.base.slot(arm), self.ridge / times
+        slot = self._slots.get(arm, -1) if slot < 0 else slot
         averages = self.sums / self.counts
         if slot < 0:
             values = self._value_row(arm, self.pulled) if self.size else np.zeros(0)
@@ -168,14 +168,20 @@ class LazyModel:
             w, gain = self._inverse_row(slot), self.ridge / self.counts[slot]
             here = max(float(gain - gain * gain * w[slot]), 0.0)
             mean = float(averages[slot] - gain * (w @ averages))
-            drop = self.ridge * times / (self.counts[slot] * (self.counts[slot] + times))
-            factor = drop / (1.0 - drop * w[slot])
+            factor = repeat_factor(self.ridge, self.counts[slot], times, w[slot])
         if self._drifted(arm, here):
             self.rebuild(self.pulled, self.counts, self.sums)
             self.observe(arm, total, times)
             return
         error = total / times - mean
-        self._count(arm, slot, total, times)
+        if slot < 0:
+            if self._contenders is not None:
+                self._values[self.size] = self._value_row(arm, self._contenders)
+            self._slots[arm] = self.size
+            self._new.append(arm)
+        self.pulled, self.counts, self.sums = counted(
+            (self.pulled, self.counts, self.sums), slot, arm, total, times
+        )
         self._W[self._n, : len(w)] = w
         self._scalars[:, self._n] = factor, gain, error / (ridge + here), 1.0 / (ridge + here)
         self.logdet += math.log1p(here / ridge)
@@ -189,18 +195,6 @@ class LazyModel:
         if self._n == 0 or self._contenders is None or self._place[arm] < 0:
             return False
         return bool(abs(here - self._variance[self._place[arm]]) > DRIFT * self.ridge)
-
-    def _count(self, arm: int, slot: int, total: float, times: int) -> None:
-        if slot >= 0:
-            self.counts[slot] += times
-            self.sums[slot] += total
-            return
-        if self._contenders is not None:
-            self._values[self.size] = self._value_row(arm, self._contenders)
-        self._slots[arm] = self.size
-        self._new.append(arm)
-        self.pulled = np.append(self.pulled, arm)
-        self.counts, self.sums = np.append(self.counts, float(times)), np.append(self.sums, total)
 
     def _update_contenders(self, arm: int, after: float) -> None:
         if self._contenders is None:
@@ -230,11 +224,11 @@ class LazyModel:
             G = W[:, : base.size] @ base.columns
             G += W[:, base.size :] @ fresh
             variance = base.variance - parts @ (G * G)
-            variance[self.pulled] = self.pulled_variance()
+            variance[self.pulled] = self._pulled_variance()
             self._known = base.mean + steps @ G, np.maximum(variance, 0.0), fresh
         return self._known
 
-    def pulled_variance(self) -> Array:
+    def _pulled_variance(self) -> Array:
         """Return s² at the arms pulled: λ/n − (λ/n)²·[M⁻¹]_ii."""
         s, W = self.base.size, self._W[: self._n, : self.size]
         diag = self._scalars[0, : self._n] @ (W * W)
@@ -242,24 +236,19 @@ class LazyModel:
         level = self.ridge / self.counts
         return np.maximum(level - level * level * diag, 0.0)
 
-    def settle(self) -> None:
+    def variance_sum(self, counts: IntArray) -> float:
+        """Return Σ_i n_i·s_i² over the arms."""
+        return float(self.counts @ self._pulled_variance())
+
+    def _settle(self) -> None:
         """Bring every arm up to date."""
         if self._n:
-            base, u = self.base, self.size
-            base.mean, base.variance, fresh = self._now()
-            base._reserve(u)
-            base._columns[base.size : u] = fresh
-            W = self._W[: self._n, :u]
-            base._inverse[:u, :u] += W.T @ (self._scalars[0, : self._n, None] * W)
-            base._slots[self._new] = np.arange(base.size, u)
-            base.pulled, base.counts, base.sums, base.logdet = self.pulled, self.counts, self.sums, self.logdet
+            mean, variance, columns = self._now()
+            known = (self.pulled, self.counts, self.sums)
+            W = self._W[: self._n, : self.size]
+            change = W.T @ (self._scalars[0, : self._n, None] * W)
+            self.base.absorb((mean, variance, self.logdet), known, columns, change)
         self._begin()
-
-    def covariance(self, arm: int) -> Array:
-        """Return the posterior covariance of f at one arm with f at every arm, in O(A·u)."""
-        if self._n:
-            self.settle()
-        return self.base.covariance(arm)
 
     def rebuild(self, pulled: IntArray, counts: Array, sums: Array) -> None:
         """Start again from counts and sums of rewards."""
@@ -273,12 +262,12 @@ class LazyModel:
             return base.predict(X)
         values = block(base.kernel, X, take(base.arms, self.pulled))
         solved = self._inverse_times(values)
-        variance = base.kernel_diagonal(X) - np.einsum("ij,ij->i", solved, values)
+        variance = diagonal(base.kernel, X) - np.einsum("ij,ij->i", solved, values)
         return solved @ (self.sums / self.counts), np.maximum(variance, 0.0)
 
     def add(self, rows: Rows) -> None:
         """Add arms; their mean and variance follow from the pulls so far."""
-        self.settle()
+        self._settle()
         self.base.add(rows)
         self._begin()
 
@@ -302,29 +291,21 @@ class LazyModel:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
         self.base.restore(arrays)
         self._begin()
-        arms, base = len(self.base.diag), self.base
-        found = checked(STATE, arrays, {}, "lazy_")
-        part = {name: array.copy() for name, array in found.items()}
-        u, n, m = len(part["pulled"]), len(part["rows"]), len(part["contenders"])
-        if (
-            np.any(part["pulled"] >= arms)
-            or np.any(part["contenders"] >= arms)
-            or len(np.unique(part["pulled"])) != u
-        ):
-            raise ValueError("the arms pulled last do not fit")
-        if not base.size <= u <= base.size + n <= base.size + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
+        part = {name: array.copy() for name, array in checked(STATE, arrays, {}, "lazy_").items()}
+        arms, s = len(self.base.diag), self.base.size
+        u, n = len(part["pulled"]), len(part["rows"])
+        check_numbers(part["pulled"], arms)
+        check_numbers(part["contenders"], arms)
+        if not s <= u <= s + n <= s + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
             raise ValueError("the pulls put off do not fit")
         self.pulled, self.counts, self.sums = part["pulled"], part["counts"], part["sums"]
-        self._new = self.pulled[base.size :].tolist()
-        self._slots = {arm: base.size + i for i, arm in enumerate(self._new)}
+        self._new = self.pulled[s:].tolist()
+        self._slots = {arm: s + i for i, arm in enumerate(self._new)}
         self._n = n
         self._W[:n, :u], self._scalars[:, :n] = part["rows"], part["scalars"]
         self.logdet, self._rho = part["totals"].tolist()
-        if m:
-            self._place = np.full(arms, -1, dtype=np.int64)
-            self._place[part["contenders"]] = np.arange(m)
-            self._mean, self._variance = part["mean"], part["variance"]
-            self._gather(part["contenders"])
+        if len(part["contenders"]):
+            self._gather(part["contenders"], part["mean"], part["variance"])
 
 
 STATE = {

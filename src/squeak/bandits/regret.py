@@ -43,6 +43,11 @@ def regret(values: Any, pulls: Any) -> Regret:
     pulls : array of ints
         The arms pulled, in order: ``bandit.pulls_``.
 
+    Returns
+    -------
+    Regret
+        With ``cumulative``, ``simple`` and ``average`` regret at every pull, and ``relative`` in all.
+
     References
     ----------
     The theory page, "Bandits".

@@ -12,8 +12,61 @@ import numpy as np
 from squeak.core.types import Array
 
 
+class Side:
+    """One side of a box: values on one hand, columns of the unit cube on the other."""
+
+    def encode(self, value: Any) -> list[float]:
+        """Return the place of a value in the cube.
+
+        Parameters
+        ----------
+        value : number, or one of the values of a category
+
+        Returns
+        -------
+        list of float
+            One for each column; of a category √½ in the value's column and 0 in the others.
+        """
+        return self._encode(value)
+
+    def decode(self, place: Any) -> Any:
+        """Return the value at a place, the nearest where not every place stands for one.
+
+        Parameters
+        ----------
+        place : sequence of float
+
+        Returns
+        -------
+        float, int, or one of the values of a category
+        """
+        return self._decode(place)
+
+    def snap(self, columns: Array) -> Array:
+        """Return columns of the cube moved to the nearest places that stand for a value.
+
+        Parameters
+        ----------
+        columns : array of shape (n, width)
+
+        Returns
+        -------
+        array of shape (n, width)
+        """
+        return self._snap(columns)
+
+    def _encode(self, value: Any) -> list[float]:
+        raise NotImplementedError
+
+    def _decode(self, place: Any) -> Any:
+        raise NotImplementedError
+
+    def _snap(self, columns: Array) -> Array:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Real:
+class Real(Side):
     """A real number from low to high; ``log``: what counts is its logarithm.
 
     Examples
@@ -38,22 +91,19 @@ class Real:
     def _inner(self, value: Any) -> Any:
         return np.log(value) if self.log else value
 
-    def encode(self, value: Any) -> list[float]:
-        """Return the value's place in the unit interval."""
+    def _encode(self, value: Any) -> list[float]:
         number = float(value)
         if not self.low <= number <= self.high:
             raise ValueError(f"{value!r} lies outside [{self.low}, {self.high}]")
         low, high = self._inner(self.low), self._inner(self.high)
         return [float((self._inner(number) - low) / (high - low))]
 
-    def decode(self, place: Any) -> Any:
-        """Return the value at a place."""
+    def _decode(self, place: Any) -> Any:
         low, high = self._inner(self.low), self._inner(self.high)
         value = low + min(max(float(place[0]), 0.0), 1.0) * (high - low)
         return min(max(float(np.exp(value)) if self.log else float(value), self.low), self.high)
 
-    def snap(self, columns: Array) -> Array:
-        """Return columns of the cube as places that stand for a value."""
+    def _snap(self, columns: Array) -> Array:
         return np.clip(columns, 0.0, 1.0)
 
 
@@ -73,18 +123,15 @@ class Integer(Real):
         if self.low != int(self.low) or self.high != int(self.high):
             raise ValueError(f"the ends of a whole number must be whole; they are {self.low} and {self.high}")
 
-    def encode(self, value: Any) -> list[float]:
-        """Return the number's place in the unit interval."""
+    def _encode(self, value: Any) -> list[float]:
         if np.isfinite(float(value)) and float(value) != int(value):
             raise ValueError(f"{value!r} is no whole number")
-        return super().encode(value)
+        return super()._encode(value)
 
-    def decode(self, place: Any) -> Any:
-        """Return the whole number nearest to a place."""
-        return int(min(max(round(super().decode(place)), self.low), self.high))
+    def _decode(self, place: Any) -> Any:
+        return int(min(max(round(super()._decode(place)), self.low), self.high))
 
-    def snap(self, columns: Array) -> Array:
-        """Return the places of the nearest whole numbers."""
+    def _snap(self, columns: Array) -> Array:
         low, high = float(self._inner(self.low)), float(self._inner(self.high))
         inner = low + np.clip(columns, 0.0, 1.0) * (high - low)
         whole = np.clip(np.rint(np.exp(inner) if self.log else inner), self.low, self.high)
@@ -92,7 +139,7 @@ class Integer(Real):
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Side):
     """One of some values without an order; two different ones lie at distance 1.
 
     Examples
@@ -115,19 +162,16 @@ class Categorical:
         """Columns of the unit cube that it takes: one for each value."""
         return len(self.choices)
 
-    def encode(self, value: Any) -> list[float]:
-        """Return √½ in the value's column, 0 in the others."""
+    def _encode(self, value: Any) -> list[float]:
         for i, choice in enumerate(self.choices):
             if choice is value or choice == value:
                 return [math.sqrt(0.5) if j == i else 0.0 for j in range(self.width)]
         raise ValueError(f"{value!r} is none of {list(self.choices)!r}")
 
-    def decode(self, place: Any) -> Any:
-        """Return the value whose column is largest."""
+    def _decode(self, place: Any) -> Any:
         return self.choices[int(np.argmax(place))]
 
-    def snap(self, columns: Array) -> Array:
-        """Return √½ in the largest column of each row, 0 elsewhere."""
+    def _snap(self, columns: Array) -> Array:
         out = np.zeros_like(columns)
         out[np.arange(len(columns)), np.argmax(columns, axis=1)] = math.sqrt(0.5)
         return out

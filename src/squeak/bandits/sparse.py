@@ -4,17 +4,16 @@ With z(x) the plain Nyström features of the dictionary, V = Σ_i n_i z_i z_iᵀ
 rewards:
 
     μ̃(x) = z(x)ᵀ V⁻¹ Σ_i S_i z_i
-    σ̃²(x) = (k(x, x) − ‖z(x)‖²)/λ + z(x)ᵀ V⁻¹ z(x)
+    σ̃²(x) = s̃²(x)/λ = (k(x, x) − ‖z(x)‖²)/λ + z(x)ᵀ V⁻¹ z(x)
 
 The variance is a sum of two terms that are never negative: what the dictionary cannot see (the residual), and what
 the pulls have not told (the signal). Without the first it is the SoR posterior, whose variance starves far from the
 dictionary.
 
 Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they
-are from step to step,
-and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull changes V by a matrix of
-rank one, O(A·m)
-again. Only when an arm of the core leaves is everything made anew, O(A·m²).
+are from step to step, and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull
+changes V by a matrix of rank one, O(A·m) again. Only when an arm of the core leaves is everything made anew, in
+O(A·m²).
 """
 
 from __future__ import annotations
@@ -24,9 +23,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
-from squeak.bandits.columns import Columns
+from squeak.bandits.acquisitions import highest, upper_bound
+from squeak.bandits.posterior import check_numbers, kernel_row
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
-from squeak.core.kernels import block, diagonal, gram
+from squeak.core.kernels import block, diagonal
+from squeak.core.nystrom import FixedFeatures, spanning_features
 from squeak.core.rows import join, n_rows, take
 from squeak.core.state import checked, numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
@@ -37,15 +38,18 @@ IN_SPAN = 1e-10
 FEW = 4
 """From more arms told at once on, V is solved anew instead of pull by pull."""
 
+MANY = 500
+"""From more arms told at once on, their log-determinant is bounded by a sum."""
+
 REFRESH = 2000
 """Pulls taken in one by one before everything is made anew, so that rounding cannot add up."""
 
 
-class SparseModel:
-    """Mean and variance in ridge-leverage units at every arm, from a dictionary of arms.
+class SparsePosterior:
+    """The :class:`~squeak.bandits.posterior.Posterior` on a dictionary of arms.
 
     Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken
-    in.
+    in; residual and signal are over λ, as leverage scores are.
 
     Parameters
     ----------
@@ -53,22 +57,21 @@ class SparseModel:
     arms : checked rows
     ridge : float
         λ = noise².
+    variance : array of shape (A,), optional
+        s² at every arm as known from elsewhere, for the first dictionary.
 
     References
     ----------
     Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
     """
 
-    keep_residual = True
-    """False: the SoR posterior, for comparison."""
-
-    def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:
+    def __init__(self, kernel: Any, arms: Rows, ridge: float, variance: Array | None = None) -> None:
         self.kernel, self.arms, self.ridge = kernel, arms, ridge
         self.diag = diagonal(kernel, arms)
-        self.columns = Columns(kernel, arms, self.diag)
+        self._columns: dict[int, Array] = {}  # k(x_i, arms) of arms that were in a dictionary lately
         self.members: IntArray = np.zeros(0, dtype=np.int64)
         self.mean = np.zeros(len(self.diag))
-        self.residual = self.diag / ridge
+        self.residual = (self.diag if variance is None else variance) / ridge
         self.signal = np.zeros(len(self.diag))
         self.solver: Array = np.zeros((0, 0))
         """V⁻¹, (m, m)."""
@@ -88,9 +91,51 @@ class SparseModel:
         return self._buffer[: len(self._basis)]
 
     @property
+    def leverage(self) -> Array:
+        """σ̃² at every arm: the variance over λ."""
+        return self._total(self.residual, self.signal)
+
+    @property
     def variance(self) -> Array:
-        """σ̃² at every arm, in ridge-leverage units."""
-        return self.residual + self.signal if self.keep_residual else self.signal
+        """s̃² at every arm."""
+        return self.ridge * self.leverage
+
+    def _total(self, residual: Array, signal: Array) -> Array:
+        return residual + signal
+
+    def variance_with(self, pending: list[int]) -> Array:
+        """Return s̃² at every arm once the pending pulls are told; the dictionary stays as it is."""
+        return self.ridge * self._leverage_with(pending)
+
+    def _leverage_with(self, pending: list[int]) -> Array:
+        signal, solver = self.signal, self.solver
+        for arm in pending:
+            signal, solver = self._after_pull(arm, 1, signal, solver)
+        return self._total(self.residual, signal)
+
+    def best(self, width: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ̃ + β·σ̃, where σ̃ knows of the pending pulls; β is ``width``."""
+        return highest(upper_bound(self.mean, np.sqrt(self._leverage_with(pending)), width), active)
+
+    def variance_sum(self, counts: IntArray) -> float:
+        """Return Σ_i n_i·s̃_i² over the arms."""
+        return self.ridge * float(counts @ self.leverage)
+
+    def information(self, arms: IntArray, times: IntArray, inflation: float) -> float:
+        """Return what pulls add to the log-determinant: log det(I + a·√n(B + R)√n), B and R the two terms of σ̃².
+
+        For one arm it is log(1 + a·n·σ̃²); for many told at once it is at most the sum of those, and no less than
+        what the same pulls give one after the other.
+        """
+        if len(arms) > MANY:
+            return float(np.log1p(inflation * times * self.leverage[arms]).sum())
+        z = np.take(self.features, arms, axis=1)
+        overlap = z.T @ self.solver @ z
+        overlap[np.diag_indices_from(overlap)] += self.residual[arms]
+        root = np.sqrt(times)
+        overlap *= inflation * np.multiply.outer(root, root)
+        overlap[np.diag_indices_from(overlap)] += 1.0
+        return float(np.linalg.slogdet(overlap)[1])
 
     def update(
         self,
@@ -139,7 +184,8 @@ class SparseModel:
         if not solved:
             self._solve(there, counts)
         self.members = members.copy()
-        self.columns.trim(members)
+        if len(self._columns) > max(2 * len(members), 64):
+            self._columns = {arm: self._columns[arm] for arm in members.tolist() if arm in self._columns}
         self.weights = self.solver @ (there @ sums)
         self.mean = self.weights @ self.features
 
@@ -157,29 +203,40 @@ class SparseModel:
 
     def _pull(self, arm: int, times: int) -> None:
         """Let V know of some pulls of one arm."""
+        self.signal, self.solver = self._after_pull(arm, times, self.signal, self.solver)
+
+    def _after_pull(self, arm: int, times: int, signal: Array, solver: Array) -> tuple[Array, Array]:
+        """Return signal and V⁻¹ after some pulls of one arm."""
         z = self.features[:, arm]
-        h = self.solver @ z
+        h = solver @ z
         scale = times / (1.0 + times * float(z @ h))
         overlap = h @ self.features
-        self.signal = np.maximum(self.signal - scale * overlap * overlap, 0.0)
-        self.solver = self.solver - scale * np.multiply.outer(h, h)
+        return np.maximum(signal - scale * overlap * overlap, 0.0), solver - scale * np.multiply.outer(h, h)
 
     def _embed(self, members: IntArray) -> None:
         """Make the features of a core from scratch, in O(A·m²)."""
-        inverse, order = pivoted_inverse_factor(gram(self.kernel, take(self.arms, members)), IN_SPAN)
+        found, order = spanning_features(self.kernel, take(self.arms, members), IN_SPAN)
+        inverse = found.mixing.T
         chosen = members[order]
         self._basis = chosen.tolist()
         self._spare = set(members.tolist()) - set(self._basis)
         self._factor = GrowingCholesky(inverse)
-        self._buffer = _times_triangle(inverse, self.columns.take(chosen))
+        self._buffer = _times_triangle(inverse, self._take_columns(chosen))
         square = np.einsum("ij,ij->j", self._buffer, self._buffer)
         self.residual = np.maximum(self.diag - square, 0.0) / self.ridge
         self.signal, self.solver = np.zeros(len(self.diag)), np.zeros((len(chosen), len(chosen)))
 
+    def _take_columns(self, arms: IntArray) -> Array:
+        """Return k(x_i, arms) of some arms, (m, A), in a new array; each is computed once."""
+        for arm in arms.tolist():
+            if arm not in self._columns:
+                self._columns[arm] = kernel_row(self.kernel, self.arms, self.diag, arm)
+        return np.array([self._columns[arm] for arm in arms.tolist()]).reshape(-1, len(self.diag))
+
     def _append(self, arms: list[int], pulled: IntArray, counts: Array, solved: bool) -> None:
         """Add the coordinates of more arms, in O(A·m) each; ``solved``: V⁻¹ and signal follow at once."""
         m, block_arms = len(self._basis), np.array(arms, dtype=np.int64)
-        left = self.columns.take(block_arms)
+        left = self._take_columns(block_arms)
         left -= np.take(self.features, block_arms, axis=1).T @ self.features
         schur = left[:, block_arms]
         largest, least = float(schur.diagonal().max()), IN_SPAN * float(self.diag[block_arms].max())
@@ -231,35 +288,39 @@ class SparseModel:
             self._buffer = grown
 
     def predict(self, X: Rows) -> tuple[Array, Array]:
-        """Return mean and variance (ridge-leverage units) at any rows."""
+        """Return μ̃ and s̃² at any rows."""
         _, mean, residual, signal = self._at(X)
-        return mean, residual + signal if self.keep_residual else signal
+        return mean, self.ridge * self._total(residual, signal)
+
+    def _features(self, X: Rows) -> Array:
+        if not self._basis:
+            return np.zeros((n_rows(X), 0))
+        atoms = take(self.arms, np.array(self._basis, dtype=np.int64))
+        return FixedFeatures(self.kernel, atoms, self._factor.inverse.T).block(X)
 
     def _at(self, X: Rows) -> tuple[Array, Array, Array, Array]:
         """Return features, mean, residual and signal at any rows."""
-        z = np.zeros((n_rows(X), 0))
-        if self._basis:
-            atoms = take(self.arms, np.array(self._basis, dtype=np.int64))
-            z = self._factor.project(block(self.kernel, X, atoms))
-        residual = np.maximum(diagonal(self.kernel, X) - np.einsum("ij,ij->i", z, z), 0.0) / self.ridge
-        signal = np.maximum(np.einsum("ij,ij->i", z @ self.solver, z), 0.0)
-        return z, z @ self.weights, residual, signal
+        z = self._features(X)
+        residual, signal = two_terms(z, diagonal(self.kernel, X), self.solver)
+        return z, z @ self.weights, residual / self.ridge, signal
 
     def add(self, rows: Rows) -> None:
         """Add arms, in O(new·m²)."""
         z, mean, residual, signal = self._at(rows)
-        core = z[:, : self._core]
-        core_residual = diagonal(self.kernel, rows) - np.einsum("ij,ij->i", core, core)
-        core_signal = np.einsum("ij,ij->i", core @ self._core_solver, core)
-        self.arms = join(self.arms, rows)
-        self.diag = np.concatenate([self.diag, diagonal(self.kernel, rows)])
-        self.columns.add(self.arms, self.diag, rows)
+        diag = diagonal(self.kernel, rows)
+        core_residual, core_signal = two_terms(z[:, : self._core], diag, self._core_solver)
+        self.arms, self.diag = join(self.arms, rows), np.append(self.diag, diag)
+        if self._columns:
+            kept = np.fromiter(self._columns, dtype=np.int64)
+            more = block(self.kernel, take(self.arms, kept), rows)
+            self._columns = {
+                arm: np.append(self._columns[arm], new) for arm, new in zip(kept.tolist(), more, strict=True)
+            }
         self._buffer = np.hstack([self.features, z.T])
-        self.mean = np.concatenate([self.mean, mean])
-        self.residual = np.concatenate([self.residual, residual])
-        self.signal = np.concatenate([self.signal, signal])
-        self._core_residual = np.concatenate([self._core_residual, np.maximum(core_residual, 0.0) / self.ridge])
-        self._core_signal = np.concatenate([self._core_signal, np.maximum(core_signal, 0.0)])
+        self.mean, self.residual = np.append(self.mean, mean), np.append(self.residual, residual)
+        self.signal = np.append(self.signal, signal)
+        self._core_residual = np.append(self._core_residual, core_residual / self.ridge)
+        self._core_signal = np.append(self._core_signal, core_signal)
 
     def log_determinant(self, pulled: IntArray, counts: Array) -> float:
         """Return logdet(V/λ) + Σ_i log(1 + n_i·residual_i), an upper bound of logdet(I + K_t/λ)."""
@@ -273,8 +334,8 @@ class SparseModel:
             "basis": np.array(self._basis, dtype=np.int64),
             "spare": np.array(sorted(self._spare), dtype=np.int64),
             "numbers": np.array([self._core, self._steps], dtype=np.int64),
-            "slots": np.fromiter(self.columns.slots, dtype=np.int64),
-            "columns": self.columns.values[: len(self.columns.slots)],
+            "slots": np.fromiter(self._columns, dtype=np.int64),
+            "columns": np.array(list(self._columns.values())).reshape(-1, len(self.diag)),
             "features": self.features,
             "factor": self._factor.inverse,
             "solver": self.solver,
@@ -290,24 +351,20 @@ class SparseModel:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        arms = n_rows(self.arms)
-        found = checked(STATE, arrays, {}, "model_", arms=arms, m=len(arrays["model_basis"]))
+        found = checked(STATE, arrays, {}, "model_", arms=len(self.diag), m=len(arrays["model_basis"]))
         given = {name: array.copy() for name, array in found.items()}
-        core, steps = given["numbers"].tolist()
-        named = np.concatenate([given[name] for name in ("members", "basis", "spare", "slots")])
-        if np.any(named >= arms) or len(given["core_solver"]) != core or core > len(given["basis"]):
-            raise ValueError("the model's arms do not fit")
-        if any(len(np.unique(given[name])) != len(given[name]) for name in ("members", "basis", "slots")):
-            raise ValueError("the model names an arm twice")
-        self.members, self._basis = given["members"], given["basis"].tolist()
-        self._spare = set(given["spare"].tolist())
-        self._core, self._steps = core, steps
-        self.columns.values = given["columns"]
-        self.columns.slots = {arm: slot for slot, arm in enumerate(given["slots"].tolist())}
-        self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
-        self.solver, self._core_solver, self.weights = given["solver"], given["core_solver"], given["weights"]
-        self.mean, self.residual, self.signal = given["mean"], given["residual"], given["signal"]
+        self._core, self._steps = given["numbers"].tolist()
+        for name in ("members", "basis", "spare", "slots"):
+            check_numbers(given[name], len(self.diag))
+        if self._core != len(given["core_solver"]) or self._core > len(given["basis"]):
+            raise ValueError("the model's core does not fit")
+        for name in ("members", "solver", "weights", "mean", "residual", "signal"):
+            setattr(self, name, given[name])
         self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
+        self._core_solver = given["core_solver"]
+        self._basis, self._spare = given["basis"].tolist(), set(given["spare"].tolist())
+        self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
+        self._columns = dict(zip(given["slots"].tolist(), given["columns"], strict=True))
 
 
 STATE = {
@@ -323,6 +380,12 @@ STATE = {
     "core_solver": numbers("core", "core"),
     "weights": numbers("m"),
 }
+
+
+def two_terms(z: Array, diag: Array, solver: Array) -> tuple[Array, Array]:
+    """Return k(x, x) − ‖z‖² and zᵀV⁻¹z for every row z: what the atoms cannot see, and what was not told."""
+    residual = np.maximum(diag - np.einsum("ij,ij->i", z, z), 0.0)
+    return residual, np.maximum(np.einsum("ij,ij->i", z @ solver, z), 0.0)
 
 
 def _times_triangle(lower: Array, values: Array) -> Array:

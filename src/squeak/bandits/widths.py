@@ -9,8 +9,10 @@ width for s itself is β/√λ. With F a bound on ‖f‖ in the kernel's space,
     public       β = √λ·F + ξ·√(log(t)·Σ_i n_i·σ̃_i² + log(1/δ))
 
 For the exact posterior Σ_s log(1 + σ²_{s−1}(x_s)) = logdet(I + K_t/λ), and ``logdet`` is the self-normalised bound
-itself: it holds for all arms and all steps with probability 1 − δ. For a dictionary the two ``theory`` forms hold
-at the papers' oversampling, ``logdet`` is the practical one. ``public`` is the form of the authors' code.
+itself: it holds for all arms and all steps with probability 1 − δ (the theory page, "Bandits"; equation 7.5 of
+Carratino's thesis is the same with a looser constant). For a dictionary the two ``theory`` forms hold at the
+papers' oversampling (theorem 21 of the thesis, corrected), and ``logdet`` is the practical one. ``public`` is the
+form of the authors' code; no theorem is known for it.
 """
 
 from __future__ import annotations
@@ -43,14 +45,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Width:
-    """A width β in ridge-leverage units: ``width(evidence)``.
-
-    ``inflation`` is the factor a on the variances inside the running log-determinant.
-    """
+    """A width β in ridge-leverage units, ``width(evidence)``; derive from it for a form of your own."""
 
     @property
     def inflation(self) -> float:
-        """The factor a."""
+        """The factor a on the variances inside the running log-determinant."""
         return 1.0
 
     def __call__(self, seen: Evidence) -> float:
@@ -58,17 +57,13 @@ class Width:
         raise TypeError("Width is abstract: use 'logdet', 'theory', 'theory-sum', 'public' or a number")
 
     def in_batch(self, beta: float, factor: float) -> float:
-        """Return the width to use inside a batch of that factor; theory needs √factor more."""
+        """Return the width to use inside a batch of that factor."""
         return beta
 
 
 @dataclass(frozen=True)
 class LogDet(Width):
-    """√λ·F + ξ·√(log-determinant + 2·log(1/δ)): the self-normalised bound.
-
-    References
-    ----------
-    The theory page, "Bandits"; Carratino thesis, equation 7.5 is the same with a looser constant.
+    """The self-normalised bound.
 
     Examples
     --------
@@ -84,8 +79,8 @@ class LogDet(Width):
 
 
 @dataclass(frozen=True)
-class _Theory(Width):
-    """What both valid forms for a dictionary share."""
+class Theory(Width):
+    """The tighter valid form for BKB: the log-determinant from inflated estimates, computed as it goes."""
 
     eps: float = 0.5
 
@@ -98,9 +93,13 @@ class _Theory(Width):
         """The factor a = (1 + ε)/(1 − ε)."""
         return (1.0 + self.eps) / (1.0 - self.eps)
 
-    def _from(self, seen: Evidence, information: float) -> float:
+    def _information(self, seen: Evidence) -> float:
+        return seen.log_sum
+
+    def __call__(self, seen: Evidence) -> float:
+        """Return β."""
         bias = (1.0 + 1.0 / math.sqrt(1.0 - self.eps)) * math.sqrt(seen.ridge) * seen.norm
-        return bias + seen.noise * math.sqrt(2.0 * (information - math.log(seen.delta)))
+        return bias + seen.noise * math.sqrt(2.0 * (self._information(seen) - math.log(seen.delta)))
 
     def in_batch(self, beta: float, factor: float) -> float:
         """Return √factor·β, for variances shrink by at most that factor while the mean waits."""
@@ -108,61 +107,26 @@ class _Theory(Width):
 
 
 @dataclass(frozen=True)
-class Theory(_Theory):
-    """The tighter valid form for BKB: the log-determinant from inflated estimates, computed as it goes.
+class TheorySum(Theory):
+    """The valid form for BKB from the sum of variances."""
 
-    References
-    ----------
-    The theory page, "Bandits"; Carratino thesis, theorem 21, corrected.
-    """
-
-    def __call__(self, seen: Evidence) -> float:
-        """Return β."""
-        return self._from(seen, seen.log_sum)
-
-
-@dataclass(frozen=True)
-class TheorySum(_Theory):
-    """The valid form for BKB from the sum of variances.
-
-    References
-    ----------
-    The theory page, "Bandits"; Carratino thesis, theorem 21, corrected.
-    """
-
-    def __call__(self, seen: Evidence) -> float:
-        """Return β."""
-        growth = 1.0 + math.log1p(seen.largest * seen.pulls / seen.ridge)
-        return self._from(seen, self.inflation * growth * seen.variance_sum)
+    def _information(self, seen: Evidence) -> float:
+        return self.inflation * (1.0 + math.log1p(seen.largest * seen.pulls / seen.ridge)) * seen.variance_sum
 
 
 @dataclass(frozen=True)
 class Public(Width):
-    """The form of the authors' public code; no theorem.
-
-    References
-    ----------
-    The theory page, "Bandits".
-    """
+    """The form of the authors' public code."""
 
     def __call__(self, seen: Evidence) -> float:
         """Return β."""
-        growth = math.log(max(seen.pulls, 1))
-        return math.sqrt(seen.ridge) * seen.norm + seen.noise * math.sqrt(
-            seen.variance_sum * growth - math.log(seen.delta)
-        )
+        information = seen.variance_sum * math.log(max(seen.pulls, 1)) - math.log(seen.delta)
+        return math.sqrt(seen.ridge) * seen.norm + seen.noise * math.sqrt(information)
 
 
 @dataclass(frozen=True)
 class Constant(Width):
-    """So many posterior standard deviations, whatever was seen: μ + c·s.
-
-    Examples
-    --------
-    >>> from squeak.bandits.widths import Constant, Evidence
-    >>> Constant(2.0)(Evidence(0.25, 0.5, 1.0, 0.1, 1.0, 5, 3.0, 2.0))
-    1.0
-    """
+    """So many posterior standard deviations, whatever was seen: μ + c·s."""
 
     deviations: float = 2.0
 
@@ -174,34 +138,29 @@ class Constant(Width):
         return self.deviations * math.sqrt(seen.ridge)
 
 
-NAMES: dict[str, type[Width]] = {
-    "logdet": LogDet,
-    "theory": Theory,
-    "theory-sum": TheorySum,
-    "public": Public,
-}
+NAMES: dict[str, type[Width]] = {"logdet": LogDet, "theory": Theory, "theory-sum": TheorySum, "public": Public}
+STORED = NAMES | {"constant": Constant}
 
 
 def make_width(beta: WidthLike) -> Width:
     """Return the width that the user named: a word, a number of standard deviations, or a :class:`Width`."""
     if isinstance(beta, Width):
         return beta
-    if isinstance(beta, str):
-        if beta not in NAMES:
-            raise ValueError(f"beta must be a number or one of {', '.join(NAMES)}; it is {beta!r}")
-        return NAMES[beta]()
-    return Constant(check_positive(beta, "beta"))
+    if not isinstance(beta, str):
+        return Constant(check_positive(beta, "beta"))
+    if beta not in NAMES:
+        raise ValueError(f"beta must be a number or one of {', '.join(NAMES)}; it is {beta!r}")
+    return NAMES[beta]()
 
 
 def width_to_data(width: Width) -> dict[str, Any]:
     """Return the width as JSON data."""
-    names = {cls: name for name, cls in NAMES.items()} | {Constant: "constant"}
-    if type(width) not in names:
-        raise TypeError(f"{width!r} is code, which is never stored")
-    return {"name": names[type(width)]} | dict(vars(width))
+    for name, cls in STORED.items():
+        if type(width) is cls:
+            return {"name": name} | dict(vars(width))
+    raise TypeError(f"{width!r} is code, which is never stored")
 
 
 def width_from_data(data: dict[str, Any]) -> Width:
     """Return the width that :func:`width_to_data` described."""
-    values = {key: float(value) for key, value in data.items() if key != "name"}
-    return (NAMES | {"constant": Constant})[data["name"]](**values)
+    return STORED[data["name"]](**{key: float(value) for key, value in data.items() if key != "name"})

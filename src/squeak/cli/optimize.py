@@ -116,9 +116,9 @@ def optimize(
         bandit = AutoUCB(arms, kernel_of(kernel, length_scale), noise=noise, refit=refit, random_state=seed)
     judge = _Replay(rewards, sign) if command is None else _Command(command, _words(source, len(arms)), sign)
     study = _Study(bandit, judge, state, every_reward=command is not None)
-    bandit.verbose = 0 if quiet else 1
+    bandit.verbose = 0  # the bar is ours: it goes on when the bandit begins anew in other units
     try:
-        study.run(steps, seed, scaled=not fixed)
+        study.run(steps, seed, scaled=not fixed, verbose=not quiet)
     finally:
         bandit = study.bandit
         study.finish(out, sign)
@@ -160,53 +160,31 @@ class _Study:
             echo(f"squeak: every reward so far:\n{_csv(self.bandit, sign)}".replace("\r", ""), err=True)
             raise
 
-    def run(self, steps: int, seed: int, *, scaled: bool) -> None:
+    def run(self, steps: int, seed: int, *, scaled: bool, verbose: bool) -> None:
         """Ask for so many rewards, the first of all at random rows where they are to be scaled by them."""
-        from squeak.bandits.progress import PullBar
+        from squeak.bandits.progress import progress
 
-        end = self.bandit.n_told_ + steps
-        few = min(FIRST, self.bandit.n_arms)
-        with PullBar(self.bandit, steps) as bar:
+        end, few = self.bandit.n_told_ + steps, min(FIRST, self.bandit.n_arms)
+        with progress(type(self.bandit).__name__, "pulls", steps, verbose) as bar:
             if scaled and self.bandit.n_told_ < few:
                 rows = np.random.default_rng(seed).choice(self.bandit.n_arms, few, replace=False).tolist()
                 for row in rows[self.bandit.n_told_ : end]:
-                    self._tell([row], bar, units=self.bandit.n_told_ == few - 1)
-            while self.bandit.n_told_ < end:
-                asked = self.bandit._asked(end - self.bandit.n_told_)
-                try:
-                    while asked:
-                        now = asked[: 1 if self._every_reward else len(asked)]
-                        self._tell(now, bar)
-                        asked = asked[len(now) :]
-                finally:
-                    self.bandit._drop(asked)
+                    self.bandit.tell(row, self._judge(row))
+                    if self.bandit.n_told_ == few:  # a run that goes on from the state finds the units settled
+                        self.bandit = self.bandit.in_units_of_rewards()
+                    self._told(bar)
+            if self.bandit.n_told_ < end:
+                left = end - self.bandit.n_told_
+                each = self._every_reward
+                self.bandit.run(self._judge, left, callback=lambda *pull: self._told(bar), one_by_one=each)
 
-    def _tell(self, rows: list[int], bar: Any, *, units: bool = False) -> None:
-        self.bandit.tell(rows, [self._judge(row) for row in rows])
-        if units:  # before the state is kept: a run that goes on from it finds the units settled
-            self.bandit = _in_their_units(self.bandit)
-            bar.watch(self.bandit)
+    def _told(self, bar: Any) -> None:
         if self._every_reward:
             self.keep()
-        bar.advance(len(rows))
-
-
-def _in_their_units(bandit: Any) -> Any:
-    """Return the bandit anew, with its prior in the units of the rewards that it was told."""
-    from squeak.bandits import AutoUCB
-
-    spread = float(bandit.rewards_.std()) or 1.0
-    made = AutoUCB(
-        bandit.arms_,
-        spread**2 * bandit.kernel_,
-        noise=spread * bandit.noise_,
-        prior_mean=float(bandit.rewards_.mean()),
-        refit=bandit.refit,
-        random_state=bandit._seed,
-        verbose=bandit.verbose,
-    )
-    made.tell(bandit.pulls_, bandit.rewards_)
-    return made
+        if not bar.disable:
+            best = self.bandit.best_
+            bar.set_postfix({"best": f"{best.mean:.4g} (arm {best.index})"}, refresh=False)
+        bar.update()
 
 
 class _Replay:

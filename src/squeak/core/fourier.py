@@ -78,14 +78,19 @@ class FourierFeatures:
     @classmethod
     def draw(cls, kernel: Any, columns: int, n_features: int, seed: int) -> FourierFeatures:
         """Return features of a kernel with numbers for widths, for rows of so many columns."""
-        inner, factor = kernel, 1.0
-        while isinstance(inner, Scaled):
-            inner, factor = inner.kernel, factor * inner._positive()
+        inner, factor = _parts(kernel)
         rng = generator_at(seed, SAMPLE)
-        draws = _spectral_draws(inner, columns, n_features, rng)
-        draws /= np.broadcast_to(checked_width(inner, columns), (columns,))[:, None]
+        draws = _frequencies(inner, columns, n_features, rng)
         offsets = rng.uniform(0.0, 2.0 * np.pi, n_features)
         return cls(kernel, draws, offsets, float(np.sqrt(2.0 * factor / n_features)))
+
+    @classmethod
+    def pairs(cls, kernel: Any, columns: int, n_frequencies: int, rng: np.random.Generator) -> FourierFeatures:
+        """Return the cosines and then the sines of so many frequencies: φ(x)·φ(x) is k(x, x) exactly."""
+        inner, factor = _parts(kernel)
+        draws = _frequencies(inner, columns, n_frequencies, rng)
+        offsets = np.repeat([0.0, -0.5 * np.pi], n_frequencies)
+        return cls(kernel, np.hstack([draws, draws]), offsets, float(np.sqrt(factor / n_frequencies)))
 
     @property
     def rank(self) -> int:
@@ -159,6 +164,21 @@ def has_fourier_features(kernel: Any) -> bool:
     while isinstance(kernel, Scaled):
         kernel = kernel.kernel
     return isinstance(kernel, RBF | Laplacian | Matern)
+
+
+def _parts(kernel: Any) -> tuple[Any, float]:
+    """Return the kernel inside all multiples, and the product of their factors."""
+    factor = 1.0
+    while isinstance(kernel, Scaled):
+        kernel, factor = kernel.kernel, factor * kernel._positive()
+    return kernel, factor
+
+
+def _frequencies(kernel: Any, columns: int, n: int, rng: np.random.Generator) -> Array:
+    """Return n frequencies from a kernel's spectral density, shape (columns, n)."""
+    draws = _spectral_draws(kernel, columns, n, rng)
+    draws /= np.broadcast_to(checked_width(kernel, columns), (columns,))[:, None]
+    return draws
 
 
 def _spectral_draws(kernel: Any, d: int, n: int, rng: np.random.Generator) -> Array:

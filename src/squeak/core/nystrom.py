@@ -21,7 +21,7 @@ from squeak.core.cholesky import pivoted_inverse_factor
 from squeak.core.kernels import block, gram
 from squeak.core.leverage import weighted_gram
 from squeak.core.rows import n_rows, take
-from squeak.core.types import Array, Rows
+from squeak.core.types import Array, IntArray, Rows
 
 TILE = 1024
 RANK_TOLERANCE = 1e-12
@@ -165,3 +165,33 @@ class FixedFeatures(Features):
         if mixing.ndim != 2 or len(mixing) != n_rows(atoms):
             raise ValueError("the features do not fit the atoms")
         self.kernel, self.atoms, self.mixing = kernel, atoms, mixing
+
+
+def spanning_features(kernel: Any, atoms: Rows, tolerance: float) -> tuple[FixedFeatures, IntArray]:
+    """Return plain triangular features of the atoms that span all of them, and the numbers of those atoms.
+
+    Parameters
+    ----------
+    kernel : kernel
+    atoms : rows
+    tolerance : float
+        An atom whose residual is below this part of the largest k(x, x) adds no feature.
+
+    Returns
+    -------
+    features : FixedFeatures
+        Its atoms are those that add a feature, in the order of their pivots.
+    order : array of ints
+        Their numbers among the atoms given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.nystrom import spanning_features
+    >>> from squeak.kernels import Linear
+    >>> features, order = spanning_features(Linear(), np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 2.0]]), 1e-10)
+    >>> order, features.block(np.array([[1.0, 1.0]]))
+    (array([1, 2]), array([[1., 1.]]))
+    """
+    inverse, order = pivoted_inverse_factor(gram(kernel, atoms), tolerance)
+    return FixedFeatures(kernel, take(atoms, order), inverse.T), order

@@ -11,6 +11,7 @@ agree. A last length that ends in a question mark may be missing, and is then 1.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -290,8 +291,13 @@ def parameters(cls: type, given: Any) -> dict[str, Any]:
     """
     if not isinstance(given, dict):
         raise ValueError("its parameters are damaged")
-    init: Any = cls.__init__  # type: ignore[misc]
-    hints = {name: str(hint) for name, hint in init.__annotations__.items() if name != "return"}
+    hints: dict[str, str] = {}
+    for base in cls.__mro__:
+        init = vars(base).get("__init__")
+        if inspect.isfunction(init):
+            hints = {name: str(hint) for name, hint in init.__annotations__.items() if name != "return"} | hints
+            if not init.__code__.co_flags & inspect.CO_VARKEYWORDS:  # it hands nothing on to the class above
+                break
     for name in given.keys() & hints.keys():
         if not _fits(given[name], hints[name]):
             raise ValueError(f"its parameter {name} is {_short(given[name])}")

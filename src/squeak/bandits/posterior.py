@@ -1,0 +1,61 @@
+"""What every posterior over arms offers: mean and variance of f at every arm, in the units of the rewards."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from squeak.core.kernels import block
+from squeak.core.rows import take
+from squeak.core.types import Array, BoolArray, IntArray, Rows
+
+
+class Posterior(Protocol):
+    """The Gaussian process given the pulls so far, exact or approximate.
+
+    Rewards come less the prior mean, and so does ``mean``. Variances are those of f itself: not over λ, and without
+    the noise of a reward.
+    """
+
+    @property
+    def mean(self) -> Array:
+        """μ at every arm."""
+
+    @property
+    def variance(self) -> Array:
+        """s² at every arm."""
+
+    def variance_with(self, pending: list[int]) -> Array:
+        """Return s² at every arm once the pending pulls are told; it does not depend on their rewards."""
+
+    def best(self, width: float, active: BoolArray, pending: list[int]) -> int:
+        """Return the active arm with the largest μ + β·s/√λ, where s knows of the pending pulls; β is ``width``."""
+
+    def variance_sum(self, counts: IntArray) -> float:
+        """Return Σ_i n_i·s_i² over the arms, pulled ``counts`` times each."""
+
+    def predict(self, X: Rows) -> tuple[Array, Array]:
+        """Return μ and s² at any rows."""
+
+    def add(self, rows: Rows) -> None:
+        """Add arms; their mean and variance follow from the pulls so far."""
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return everything that the next pull depends on, but arms and kernel."""
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
+
+
+def kernel_row(kernel: Any, arms: Rows, diag: Array, arm: int, others: IntArray | None = None) -> Array:
+    """Return k(arm, others), or k(arm, all arms); k(arm, arm) is that of ``diag`` to the bit."""
+    values = block(kernel, take(arms, slice(arm, arm + 1)), arms if others is None else take(arms, others))[0]
+    values[arm if others is None else others == arm] = diag[arm]
+    return np.asarray(values)
+
+
+def check_numbers(numbers: IntArray, n_arms: int) -> None:
+    """Raise where a file names an arm that is not there, or one of them twice."""
+    if np.any(numbers >= n_arms) or len(np.unique(numbers)) != len(numbers):
+        raise ValueError("the model's arms do not fit")

@@ -15,6 +15,9 @@ from squeak.core.state import checked, flag, parts, whole, wholes
 from squeak.core.storage import register
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
+MOST_AT_ONCE = 10_000
+"""Arms of one batch at most where nobody says: a batch that ends early costs nothing in regret."""
+
 
 class Batch:
     """One batch in the making: mean and width are frozen, variances fall with each arm chosen.
@@ -116,7 +119,7 @@ class BatchBKB(SparseBandit):
         "local" goes on after the sum above until max_x 1 + Σ_s k̃(x, x_s)²/σ̃²(x), a tighter bound of the same ratio,
         exceeds the factor: larger batches at O(A·m) more for each arm.
     max_batch : int, optional
-        No more arms than this at once: the number of machines.
+        No more arms than this at once: the number of machines. 10,000 unless given.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
@@ -199,7 +202,7 @@ class BatchBKB(SparseBandit):
         batch = Batch(self._model, beta, self.active_)
         for arm in self._pending:
             batch.add(arm)
-        most = min(limit or 2**62, self.max_batch or 2**62)
+        most = min(limit or 2**62, self.max_batch or MOST_AT_ONCE)
         chosen: list[int] = []
         while len(chosen) < most and not (chosen and self._full(batch, chosen)):
             arm = batch.next_arm()

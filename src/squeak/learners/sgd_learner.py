@@ -166,6 +166,8 @@ class SgdLearner(FourierLearner):
 
     def _restore(self, arrays: dict[str, Any], content: dict[str, Any], outputs: int | None = None) -> None:
         self._check_sgd()
+        if not self.features_.bound > 0.0:
+            raise ValueError("its features are zero, so no step on them has a length")
         found = state.checked(DESCENT, arrays, content, features=self.features_.rank)
         if outputs not in (None, len(found["intercept"])):
             raise ValueError("the coefficients do not fit the classes")

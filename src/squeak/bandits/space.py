@@ -56,13 +56,13 @@ class Side:
         return self._snap(columns)
 
     def _encode(self, value: Any) -> list[float]:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract: use Real, Integer or Categorical")
 
     def _decode(self, place: Any) -> Any:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract: use Real, Integer or Categorical")
 
     def _snap(self, columns: Array) -> Array:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract: use Real, Integer or Categorical")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class FourierFeatures:
 
     References
     ----------
-    Spec, falkon-bless-random-features, section 1. Rahimi, Recht, "Random features for large-scale kernel machines",
+    Rahimi, Recht, "Random features for large-scale kernel machines",
     NIPS 2007.
 
     Examples

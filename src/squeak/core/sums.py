@@ -52,7 +52,7 @@ def sum_parts(
 
     References
     ----------
-    DESIGN, section 6.
+    The guide to clusters, docs/disqueak.md.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class ScaleSearch:
 
     References
     ----------
-    Online, bandits and DPP spec, section 7 (the α search of α-DPP).
+    Calandriello, Dereziński, Valko, "Sampling from a k-DPP without looking at all items", NeurIPS 2020.
     """
 
     def __init__(self, k: int, scale: float) -> None:

@@ -77,7 +77,7 @@ def scale_for_size(X: Any, kernel: Any, size: float, random_state: RandomState =
 
     References
     ----------
-    Online, bandits and DPP spec, section 7 (the start of the α search).
+    Calandriello, Dereziński, Valko, "Sampling from a k-DPP without looking at all items", NeurIPS 2020.
 
     Examples
     --------

@@ -53,7 +53,8 @@ class Surrogate:
 
     References
     ----------
-    Online, bandits and DPP spec, section 7: l_i, z and log det of DPP-VFX (projected) and of α-DPP (weighted).
+    Dereziński, Calandriello, Valko, NeurIPS 2019, and the same authors, NeurIPS 2020: l_i, z and
+    log det of DPP-VFX (projected) and of α-DPP (weighted).
     """
 
     features: EigenFeatures

@@ -106,7 +106,8 @@ class DPP(BaseEstimator):
     ----------
     Dereziński, Calandriello, Valko, "Exact sampling of determinantal point processes with sublinear time
     preprocessing", NeurIPS 2019 (DPP-VFX); Calandriello, Dereziński, Valko, "Sampling from a k-DPP without looking
-    at all items", NeurIPS 2020 (α-DPP); online, bandits and DPP spec, section 7 (the Poisson rate is not rounded).
+    at all items", NeurIPS 2020 (α-DPP); the theory page (the Poisson rate is not
+    rounded).
 
     Examples
     --------

@@ -112,7 +112,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
 
     References
     ----------
-    Spec, dictionaries-kernels-graphs, section 6.1 (features). Bach, Jordan, "Kernel independent component
+    Bach, Jordan, "Kernel independent component
     analysis", 2002, section 3.2; Hardoon, Szedmak, Shawe-Taylor, "Canonical correlation analysis", 2004.
 
     Examples

@@ -94,7 +94,7 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
 
     References
     ----------
-    Spec, falkon-bless-random-features, 3.2 (several outputs) and 6.1 (logistic).
+    Rudi, Carratino, Rosasco, "FALKON", NIPS 2017; the theory page.
 
     Examples
     --------

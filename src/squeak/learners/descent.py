@@ -59,7 +59,7 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
 
     References
     ----------
-    Spec, falkon-bless-random-features, section 1. Yao, Rosasco, Caponnetto, "On early stopping in gradient descent
+    Yao, Rosasco, Caponnetto, "On early stopping in gradient descent
     learning", 2007.
 
     Examples

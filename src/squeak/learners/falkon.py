@@ -233,7 +233,7 @@ def conjugate_gradient(
 
     References
     ----------
-    Spec, falkon-bless-random-features, 3.2 (with its errata 3.6).
+    Rudi, Carratino, Rosasco, "FALKON", NIPS 2017; errata on the theory page.
     """
 
     def apply(gamma: Array) -> Array:

@@ -52,7 +52,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
 
     References
     ----------
-    Thesis, section 4.1.1; spec, dictionaries-kernels-graphs, 6.1.
+    Thesis, section 4.1.1; the theory page.
 
     Examples
     --------

@@ -138,7 +138,7 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
 
     References
     ----------
-    Spec, dictionaries-kernels-graphs, section 6.1 (features). Arthur, Vassilvitskii, "k-means++", 2007.
+    Arthur, Vassilvitskii, "k-means++", 2007.
 
     Examples
     --------

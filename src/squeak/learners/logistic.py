@@ -136,7 +136,8 @@ def newton(
 
     References
     ----------
-    Spec, falkon-bless-random-features, 6.1 (logistic FALKON).
+    Marteau-Ferey, Bach, Rudi, "Globally convergent Newton methods for ill-conditioned generalized self-concordant
+    losses", NeurIPS 2019 (logistic FALKON).
     """
     with engine.single_blas():
         Z = block(own.kernel, own.atoms, own.atoms) @ own.mixing

@@ -91,7 +91,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
 
     References
     ----------
-    Spec, dictionaries-kernels-graphs, section 6.3; thesis, section 4.2.3.
+    Thesis, section 4.2.3.
 
     Examples
     --------

@@ -54,7 +54,7 @@ class RandomFeatureClassifier(ClassifierMixin, SgdLearner):  # type: ignore[misc
 
     References
     ----------
-    Spec, falkon-bless-random-features, section 2 and 6.1 (the logistic loss).
+    Carratino, Rudi, Rosasco, "Learning with SGD and random features", NeurIPS 2018; the theory page.
 
     Examples
     --------

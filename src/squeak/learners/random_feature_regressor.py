@@ -66,7 +66,7 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
 
     References
     ----------
-    Spec, falkon-bless-random-features, section 2. Carratino, Rudi, Rosasco, "Learning with SGD and random
+    Carratino, Rudi, Rosasco, "Learning with SGD and random
     features", NeurIPS 2018.
 
     Examples

@@ -157,7 +157,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FourierL
 
     References
     ----------
-    Spec, falkon-bless-random-features, section 1. Rahimi, Recht, NIPS 2007.
+    Rahimi, Recht, NIPS 2007.
 
     Examples
     --------

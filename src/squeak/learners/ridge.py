@@ -84,7 +84,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     References
     ----------
-    Spec, falkon-bless-random-features, sections 1, 3 and 5; dictionaries-kernels-graphs, 6.2. Rudi, Carratino,
+    The theory page. Rudi, Carratino,
     Rosasco, "FALKON", NIPS 2017.
 
     Examples

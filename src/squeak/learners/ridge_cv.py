@@ -48,7 +48,7 @@ class KernelRidgeCV(KernelRidge):
 
     References
     ----------
-    Spec, falkon-bless-random-features, section 1; Golub, Heath, Wahba 1979 for the identity.
+    Golub, Heath, Wahba 1979 for the identity; the theory page.
 
     Examples
     --------

@@ -225,7 +225,7 @@ def safe_step(features: FourierFeatures, sample: Rows, batch: int) -> float:
 
     References
     ----------
-    Spec, falkon-bless-random-features, sections 2 (1/λ̂max) and 6.4 (between the two); Ma, Bassily, Belkin, "The
+    Ma, Bassily, Belkin, "The
     power of interpolation", 2018.
     """
     n = n_rows(sample)

@@ -113,7 +113,7 @@ def calibrate(dim: int, atoms: int, random_state: RandomState = 0) -> Calibratio
 
     References
     ----------
-    DESIGN, section 5 (where the time goes); thesis, section 3.3.2 (the cost of a tree).
+    Thesis, section 3.3.2 (the cost of a tree).
 
     Examples
     --------

@@ -101,7 +101,7 @@ def rows(
 
     References
     ----------
-    DESIGN, sections 4 and 8.
+    The guide to row sources, docs/rows.md.
 
     Examples
     --------

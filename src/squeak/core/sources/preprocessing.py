@@ -57,7 +57,7 @@ class Preprocessing:
 
     References
     ----------
-    DESIGN, section 4 (row sources).
+    The guide to row sources, docs/rows.md.
 
     Examples
     --------

@@ -28,10 +28,14 @@ test: $(STAMP) .browser  ## ruff, mypy, import rules, doctests, contract suite, 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
 
-test-slow: $(STAMP) ## the long statistical runs
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2
+COMMANDS := tests/test_cli.py tests/bandits/test_cli.py tests/dpp/test_rows.py tests/graphs/test_command.py tests/report/test_command.py
+
+test-slow: $(DOCS_STAMP) .browser ## what takes long: statistics, kills, the site and all its examples, commands as new processes, the wheel
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 SQUEAK_COMMANDS=new $(BIN)/python -m pytest -m "not slow" -n 2 $(COMMANDS)
+	$(MAKE) dist
 
 test-lowest:        ## the same tests on the oldest versions we promise
 	$(PYTHON) -m venv .venv-lowest

@@ -1,4 +1,7 @@
-"""Run the benchmarks: ``python -m benchmarks [name ...]``; results, pages and pictures are written anew."""
+"""Run the benchmarks: ``python -m benchmarks [name ...]``; results, pages and pictures are written anew.
+
+``python -m benchmarks tables --help`` tells the options of the one section that has some.
+"""
 
 import importlib
 import sys
@@ -17,6 +20,7 @@ ALL = (
     "learners",
     "half",
     "automatic",
+    "tables",
     "large",
     "dpp",
     "online",
@@ -25,10 +29,15 @@ ALL = (
 )
 
 if __name__ == "__main__":  # processes that a benchmark starts import this module again
-    for name in sys.argv[1:] or ALL:
+    given = sys.argv[1:]
+    first = next((place for place, word in enumerate(given) if word.startswith("-")), len(given))
+    names, options = given[:first] or ALL, given[first:]
+    if options and list(names) != ["tables"]:
+        sys.exit("options belong to one benchmark: python -m benchmarks tables --help")
+    for name in names:
         if name not in ALL:
             sys.exit(f"no benchmark is called {name!r}; there are {', '.join(ALL)}")
         print(f"── {name}", flush=True)
-        importlib.import_module(f"benchmarks.{name}").run()
-    importlib.import_module("benchmarks.tables").main()
+        importlib.import_module(f"benchmarks.{name}").run(*([options] if options else []))
+    importlib.import_module("benchmarks.write").main()
     importlib.import_module("benchmarks.draw").main()

@@ -8,9 +8,9 @@ import numpy as np
 
 from benchmarks.common import real_rows, save
 from squeak import Squeak
-from squeak.core.accuracy import accuracy_meter
 from squeak.kernels import RBF
 from squeak.samplers import ExactRLS
+from squeak.samplers.measured import accuracy_meter
 
 
 def curve(

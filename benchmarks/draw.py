@@ -1,4 +1,4 @@
-"""Draw the committed results: ratios against peers with their spread, and how time and memory grow."""
+"""Draw the committed results: ratios against peers, how time and memory grow, and errors on tables."""
 
 from __future__ import annotations
 
@@ -95,6 +95,51 @@ def draw_growth() -> None:
     plt.close(figure)
 
 
+def draw_tables() -> None:
+    """Draw every method's error over squeak's on every table; over LightGBM's until squeak's is measured."""
+    import matplotlib.pyplot as plt
+
+    from benchmarks.tables_data import APART, CHOSEN_ON
+    from benchmarks.tables_methods import METHODS
+    from benchmarks.tables_page import PEERS
+
+    errors = result("tables").get("errors", {})
+    if not errors:
+        return
+    base = "squeak" if any("squeak" in methods for methods in errors.values()) else "lightgbm"
+    others = [name for name in ("squeak", *PEERS) if name != base]
+    halves = {"settings were chosen here": CHOSEN_ON, "apart": APART}
+    sizes = [len(names) for names in halves.values()]
+    figure, axes = plt.subplots(2, 1, figsize=(8, 8), sharex=True, gridspec_kw={"height_ratios": sizes})
+    for axis, (words, names) in zip(axes, halves.items(), strict=True):
+        shown = [name for name in names if base in errors.get(name, {})][::-1]
+        for color, method in enumerate(others):
+            points = [
+                (errors[name][method]["mean"] / errors[name][base]["mean"], place)
+                for place, name in enumerate(shown)
+                if method in errors[name]
+            ]
+            if points:
+                axis.plot(
+                    *zip(*points, strict=True), "o", ms=6, alpha=0.8, color=f"C{color}", label=METHODS[method].title
+                )
+        axis.axvline(1.0, color="k", lw=0.8)
+        axis.set_yticks(range(len(shown)), shown)
+        axis.set(xscale="log", title=words)
+        axis.grid(alpha=0.3)
+    axes[1].set_xlabel(f"error of the method over that of {METHODS[base].title} (right of 1: worse)")
+    known = {line.get_label(): line for axis in axes for line in axis.get_lines() if line.get_marker() == "o"}
+    axes[0].legend(known.values(), known, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    ticks = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0]
+    low, high = axes[1].get_xlim()
+    axes[1].set_xticks([tick for tick in ticks if low < tick < high], minor=False)
+    axes[1].set_xticks([], minor=True)
+    axes[1].xaxis.set_major_formatter("{x:g}")
+    figure.tight_layout()
+    figure.savefig(IMAGES / "bench_tables.png", dpi=110)
+    plt.close(figure)
+
+
 def main() -> None:
     """Draw everything that was measured."""
     import matplotlib
@@ -102,6 +147,7 @@ def main() -> None:
     matplotlib.use("Agg")
     draw_peers()
     draw_growth()
+    draw_tables()
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def leverage() -> dict[str, Any]:
         reference = (
             edge_leverage(edges, "factor")
             if name == "ego_facebook"
-            else edge_leverage(edges, "projections", n_projections=96, tolerance=1e-4, random_state=9)
+            else edge_leverage(edges, "projections", n_projections=96, tol=1e-4, random_state=9)
         )
         theirs = np.zeros(len(edges))
         scores = np.array(peer().scores())
@@ -250,11 +250,11 @@ def dense() -> list[dict[str, Any]]:
             "cost": cost / full,
             "faster": full / small,
             "faster_20": full / float(np.median([cpu(lambda: solving(smaller))[0] for _ in range(3)])),
-            "eps_20": spectral_accuracy(graph, smaller, tolerance=0.02),
+            "eps_20": spectral_accuracy(graph, smaller, tol=0.02),
             "full_seconds": full,
-            "eps": spectral_accuracy(graph, H, tolerance=0.02),
+            "eps": spectral_accuracy(graph, H, tol=0.02),
             "eps_uniform": spectral_accuracy(
-                graph, check_edges(uniform.u, uniform.v, uniform.weights, graph.n_nodes), tolerance=0.02
+                graph, check_edges(uniform.u, uniform.v, uniform.weights, graph.n_nodes), tol=0.02
             ),
         }
         rows.append(row)

@@ -19,6 +19,9 @@ How each is counted:
 - ``functions without Returns`` and ``methods without Returns``: public ones (in the ``__all__`` of a public module;
   methods of its classes, properties left out) that give something back and whose docstring has no such section.
 - ``imports by name``: calls of ``import_module`` and ``__import__``.
+- ``long files``: those above 400 lines.
+
+``tests/test_house.py`` sets a limit to some of them.
 """
 
 from __future__ import annotations
@@ -40,8 +43,9 @@ from pathlib import Path
 from typing import Any
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "squeak"
-ROOMS = ("bandits", "dpp", "graphs", "kernels", "learners", "leverage", "online", "report", "samplers")
+ROOMS = ("bandits", "checks", "dpp", "graphs", "kernels", "learners", "leverage", "online", "report", "samplers")
 RUN = 6
+LONG = 400
 SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 BLURRED = {tokenize.NAME: "n", tokenize.STRING: "s", tokenize.NUMBER: "0"}
 CITATION = re.compile(r"\b[Ss]pec\b|\bDESIGN\b")
@@ -208,6 +212,12 @@ def imports_by_name() -> list[Place]:
     ]
 
 
+def long_files() -> list[Place]:
+    """Return the files that are too long to be read at one sitting."""
+    sizes = {path: len(path.read_text(encoding="utf8").splitlines()) for path in files()}
+    return [(path, size, "lines") for path, size in sizes.items() if size > LONG]
+
+
 def _gives_back(function: Any) -> bool:
     return inspect.signature(function).return_annotation not in (None, "None", "NoReturn", inspect.Signature.empty)
 
@@ -263,6 +273,7 @@ COUNTS: dict[str, Callable[[], list[Place]]] = {
     "functions without Returns": functions_without_returns,
     "methods without Returns": methods_without_returns,
     "imports by name": imports_by_name,
+    "long files": long_files,
 }
 
 

@@ -83,11 +83,11 @@ def accuracy(names: tuple[str, ...] = SETS) -> dict[str, Any]:
         searched = tuple(array[:20_000] for array in part)
         for words, cls in others.items():
             found = {
-                eta: progressive_validation(cls(RBF(widths[0]), eta=eta, random_state=0), *searched).mean_loss
+                eta: progressive_validation(cls(RBF(widths[0]), step=eta, random_state=0), *searched).mean_loss
                 for eta in ETAS
             }
             best = min(found, key=found.__getitem__)
-            loss = progressive_validation(cls(RBF(widths[0]), eta=best, random_state=0), *part).mean_loss
+            loss = progressive_validation(cls(RBF(widths[0]), step=best, random_state=0), *part).mean_loss
             entry[words] = {"mean": loss, "eta": best}
         table[name] = entry
         shown = ", ".join(f"{words} {facts['mean']:.5f}" for words, facts in entry.items())
@@ -198,7 +198,7 @@ def peers() -> dict[str, Any]:
 
         def ours_singly(few: Any = few) -> float:
             model = ConKonsRegressor(random_state=0)
-            said = [model.learn_one(x, t) for x, t in zip(*few, strict=True)]
+            said = [model.test_then_train_one(x, t) for x, t in zip(*few, strict=True)]
             return float(np.mean((np.array(said) - few[1]) ** 2))
 
         candidates: dict[str, tuple[Callable[[], float], int]] = {

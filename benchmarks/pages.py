@@ -90,8 +90,8 @@ score over the mean one (2,000 rows, ridge 1). Half the atoms do on cpusmall, wh
 
 def plan_page(found: dict[str, Any]) -> tuple[str, str]:
     """Return the table of plans beside runs, and the one of the docs out to 10¹² rows."""
-    from squeak.page import duration, quantity
-    from squeak.samplers.plan import Calibration, plan
+    from squeak.cli.pages import duration, quantity
+    from squeak.samplers.planning import Calibration, plan
 
     rows = "\n".join(
         f"| {r['rows']:,} | {r['workers']} | {r['predicted_seconds']:.1f} s | {r['seconds']:.1f} s | {r['predicted_seconds'] / r['seconds']:.2f} | "

@@ -23,7 +23,7 @@ LENGTHS, WORKERS, DIM, ATOMS = (100_000, 1_000_000, 10_000_000), (1, 2, 4), 8, 5
 def run() -> None:
     import squeak
     from squeak.core.engine import thread_count
-    from squeak.samplers.plan import calibrate, plan
+    from squeak.samplers.planning import calibrate, plan
 
     known = calibrate(DIM, ATOMS)
     records: list[dict[str, Any]] = []

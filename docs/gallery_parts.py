@@ -12,7 +12,17 @@ from sphinx_gallery.scrapers import figure_rst
 
 ORDER = [
     *("leverage", "dictionary", "accuracy", "ridge", "stream", "samplers", "disqueak", "files"),
-    *("regression", "alpha", "uncertainty", "classifier", "pca", "denoising", "kmeans", "random_features"),
+    *(
+        "tables",
+        "regression",
+        "alpha",
+        "uncertainty",
+        "classifier",
+        "pca",
+        "denoising",
+        "kmeans",
+        "random_features",
+    ),
     *("online", "pros_n_kons", "sparsifier", "few_labels"),
     *("batches", "widths", "starvation", "minimize", "diverse_subsets"),
 ]

@@ -19,7 +19,7 @@ noisy = clean + 0.15 * rng.standard_normal(clean.shape)
 
 # %%
 # Twelve components on 150 atoms.
-pca = KernelPCA(12, RBF(0.5), max_atoms=150, random_state=0).fit(noisy)
+pca = KernelPCA(12, kernel=RBF(0.5), max_atoms=150, random_state=0).fit(noisy)
 found = pca.inverse_transform(pca.transform(noisy))
 
 

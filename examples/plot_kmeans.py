@@ -19,7 +19,7 @@ X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)]) + 0.15 * r
 
 # %%
 plain = KMeans(2, n_init=3, random_state=0).fit(X).labels_
-kernel = KernelKMeans(2, RBF(1.0), max_atoms=60, random_state=0).fit(X).labels_
+kernel = KernelKMeans(2, kernel=RBF(1.0), max_atoms=60, random_state=0).fit(X).labels_
 
 figure, panels = plt.subplots(1, 2, figsize=(8, 4), sharex=True, sharey=True, layout="constrained")
 shown = rng.permutation(20_000)[:2000]

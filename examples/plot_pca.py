@@ -27,7 +27,8 @@ best = np.linalg.eigvalsh(kernel(X))[:-40].sum()
 def over_best(sampler, atoms):
     """Return the mean error of five runs over the best possible."""
     models = [
-        KernelPCA(40, kernel, centre=False, sampler=sampler(max_atoms=atoms, random_state=s)) for s in range(5)
+        KernelPCA(40, kernel=kernel, centre=False, sampler=sampler(max_atoms=atoms, random_state=s))
+        for s in range(5)
     ]
     return np.mean([model.fit(X).reconstruction_error_ for model in models]) / best
 

@@ -21,7 +21,7 @@ K = kernel(X)
 
 def random(m, seed):
     """Return m random features."""
-    return RandomFeatures(kernel, m, random_state=seed).fit_transform(X)
+    return RandomFeatures(kernel, n_features=m, random_state=seed).fit_transform(X)
 
 
 def chosen(m, seed):

@@ -2,8 +2,9 @@
 How sure is the prediction?
 ===========================
 
-Kernel ridge regression is the mean of a Gaussian process; ``predict(X, return_std=True)`` gives its standard
-deviation too, from the dictionary alone. It is small where rows were seen and grows where none were.
+Kernel ridge regression is the mean of a Gaussian process; ``predict(X, return_std=True)`` gives the standard
+deviation of a new target too, in its units: the noise where rows were seen, more where none were.
+``predict_interval`` gives the ends of an interval that holds a given part of new targets.
 """
 
 import matplotlib.pyplot as plt
@@ -20,13 +21,19 @@ y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_normal(len(X))
 model = KernelRidge(RBF(0.5), alpha=0.09, max_atoms=100, random_state=0).fit(X, y)
 
 # %%
-# alpha is the noise's variance here, 0.3², so the band is that of the function itself, without the noise.
+# The deviation of the function itself is what is left of it without the noise.
 grid = np.linspace(-0.5, 9.5, 400).reshape(-1, 1)
 mean, std = model.predict(grid, return_std=True)
+low, high = model.predict_interval(grid, coverage=0.9)
+own = np.sqrt(std**2 - model.noise_**2)
+print(f"the noise is 0.3; the fit says {model.noise_[0]:.3f}")
 
 figure, axes = plt.subplots(figsize=(7, 3.8), layout="constrained")
 axes.scatter(X[::40, 0], y[::40], s=4, color="0.8", label="one row in forty")
-axes.fill_between(grid[:, 0], mean - 2 * std, mean + 2 * std, color="#0b6e99", alpha=0.2, label="± 2 std")
+axes.fill_between(grid[:, 0], low, high, color="0.5", alpha=0.15, label="90% of new rows")
+axes.fill_between(
+    grid[:, 0], mean - 2 * own, mean + 2 * own, color="#0b6e99", alpha=0.3, label="the function, ± 2 std"
+)
 axes.plot(grid[:, 0], mean, color="#0b6e99", label=f"{len(model.dictionary_)} atoms")
 axes.plot(grid[:, 0], np.sin(2 * grid[:, 0]), "k:", linewidth=1, label="truth")
 axes.legend(frameon=False, ncols=4, loc="lower center", fontsize=8)

@@ -77,11 +77,11 @@ def run(rows: int | None = None) -> dict[str, Any]:
     print(f"  exact scores in {seconds:.0f} s: effective dimension {d_eff:.0f}", flush=True)
     size = round(OVERSAMPLING * d_eff)
     makers = {
-        "BLESS": lambda seed: Bless(kernel, ridge, OVERSAMPLING, random_state=seed),
-        "BLESS-R": lambda seed: BlessR(kernel, ridge, OVERSAMPLING, random_state=seed),
-        "SQUEAK": lambda seed: Squeak(kernel, ridge, OVERSAMPLING, random_state=seed),
-        "Uniform": lambda seed: Uniform(kernel, size, ridge, random_state=seed),
-        "RRLS": lambda seed: Recursive(kernel, ridge, OVERSAMPLING, random_state=seed),
+        "BLESS": lambda seed: Bless(kernel, ridge, oversampling=OVERSAMPLING, random_state=seed),
+        "BLESS-R": lambda seed: BlessR(kernel, ridge, oversampling=OVERSAMPLING, random_state=seed),
+        "SQUEAK": lambda seed: Squeak(kernel, ridge, oversampling=OVERSAMPLING, random_state=seed),
+        "Uniform": lambda seed: Uniform(kernel, size, ridge=ridge, random_state=seed),
+        "RRLS": lambda seed: Recursive(kernel, ridge, oversampling=OVERSAMPLING, random_state=seed),
     }
     table = {}
     for name, make in makers.items():

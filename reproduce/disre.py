@@ -111,7 +111,9 @@ def run() -> dict[str, Any] | None:
     for ridge in (0.0, 100.0):
 
         def disre(ridge: float = ridge) -> Edges:
-            s = DistributedSparsifier(OVERSAMPLING, ridge, n_leaves=LEAVES, n_nodes=graph.n_nodes, random_state=0)
+            s = DistributedSparsifier(
+                OVERSAMPLING, ridge=ridge, n_leaves=LEAVES, n_nodes=graph.n_nodes, random_state=0
+            )
             found: Edges = s.fit(graph).sample_.graph
             return found
 
@@ -122,7 +124,7 @@ def run() -> dict[str, Any] | None:
         seconds = time.perf_counter() - start
         found, solving, _ = errors(H, v, best)
         ridge = 100.0 if name.endswith("100") else 0.0
-        eps = spectral_accuracy(sorted_graph, H, ridge, tolerance=0.05)
+        eps = spectral_accuracy(sorted_graph, H, ridge, tol=0.05)
         rows[name] = {"edges": len(H), "errors": found, "solve": solving, "seconds": seconds, "eps": eps}
         print(" ", name, rows[name], flush=True)
     return {

@@ -55,9 +55,14 @@ FREQUENCIES = 450
 MAKERS = {
     # the shipped scripts' η is for unnormalised features and the gradient without its factor 2
     "FOGD": lambda seed: FOGDRegressor(
-        RBF(8.0), FREQUENCIES, eta=6e-4 * FREQUENCIES / 2, schedule="constant", tube=0.1, random_state=seed
+        RBF(8.0),
+        n_features=2 * FREQUENCIES,
+        step=6e-4 * FREQUENCIES / 2,
+        schedule="constant",
+        tube=0.1,
+        random_state=seed,
     ),
-    "NOGD": lambda seed: NOGDRegressor(RBF(8.0), 30, 6, eta=0.05, schedule="constant", tube=0.1),
+    "NOGD": lambda seed: NOGDRegressor(RBF(8.0), max_atoms=30, rank=6, step=0.05, schedule="constant", tube=0.1),
     "PROS-N-KONS": lambda seed: ProsNKonsRegressor.from_paper(random_state=seed),
     "CON-KONS": lambda seed: ConKonsRegressor.from_paper(random_state=seed),
     "B-KONS": lambda seed: BudgetKonsRegressor.from_paper(random_state=seed),

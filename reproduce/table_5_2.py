@@ -31,11 +31,16 @@ MAKERS = {
 }
 FIRST_MAKERS = {
     "FOGD": lambda seed: FOGDClassifier(
-        RBF(8.0), FREQUENCIES, eta=0.002 * FREQUENCIES, schedule="constant", random_state=seed
+        RBF(8.0), n_features=2 * FREQUENCIES, step=0.002 * FREQUENCIES, schedule="constant", random_state=seed
     ),
-    "NOGD": lambda seed: NOGDClassifier(RBF(8.0), 100, 20, eta=0.2, schedule="constant"),
+    "NOGD": lambda seed: NOGDClassifier(RBF(8.0), max_atoms=100, rank=20, step=0.2, schedule="constant"),
     "DUAL-SGD": lambda seed: DualSGDClassifier(
-        RBF(8.0), FREQUENCIES, 100, eta=0.002 * FREQUENCIES, schedule="constant", random_state=seed
+        RBF(8.0),
+        n_features=2 * FREQUENCIES,
+        max_atoms=100,
+        step=0.002 * FREQUENCIES,
+        schedule="constant",
+        random_state=seed,
     ),
 }
 

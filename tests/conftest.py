@@ -32,31 +32,71 @@ def real_rows(name: str, n: int | None = None) -> np.ndarray:
 LONG = (
     "core/test_fuzz.py::test_the_largest_meta_costs_no_more_than_stated[empty",
     "core/test_fuzz.py::test_the_largest_meta_costs_no_more_than_stated[small",
+    "core/test_thinning.py::test_sampling_by_exact_scores_has_mean_weight_one_and_the_promised_size[6",
     "dpp/test_exactness.py::test_rounding_the_poisson_rate_is_caught",
     "dpp/test_exactness.py::test_samples_are_exact_whatever_the_dictionary",
+    "dpp/test_exactness.py::test_samples_of_k_rows_are_exact[2-one pass",
     "graphs/test_distributed.py::test_a_killed_worker_does_not_change_the_bits",
+    "graphs/test_distributed.py::test_a_merge_that_forgets_probabilities_is_caught",
     "graphs/test_distributed.py::test_weights_are_unbiased_through_two_levels",
+    "graphs/test_sparsify.py::test_nodes_that_begin_their_draws_at_one_place_are_caught",
+    "graphs/test_sparsify.py::test_repairing_the_forest_after_the_draw_is_caught",
+    "graphs/test_sparsify.py::test_storing_the_acceptance_ratio_is_caught",
+    "graphs/test_weights.py::test_huge_and_tiny_weights[1e-120",
+    "learners/test_places.py::test_a_cluster_fits_the_same_local_experts",
+    "learners/test_places.py::test_a_cluster_gives_the_same",
     "report/test_write.py::test_five_thousand_atoms_make_a_small_page_soon",
     "samplers/test_accuracy_law.py",
+    "samplers/test_batch.py::test_a_limit_does_not_bias_the_weights",
     "samplers/test_batch.py::test_accelerated_pivots_follow_the_sequential_law_exactly",
     "samplers/test_batch.py::test_bless_reaches_the_acceptance_numbers",
+    "samplers/test_batch.py::test_the_acceptance_ratio_in_place_of_the_probability_is_caught",
+    "samplers/test_batch.py::test_weights_are_unbiased[Bless]",
+    "samplers/test_batch.py::test_weights_are_unbiased[InkEstimate",
+    "samplers/test_batch.py::test_weights_are_unbiased[ManyStep",
+    "samplers/test_batch.py::test_weights_are_unbiased[OnlineOracleRemoval",
+    "samplers/test_batch.py::test_weights_are_unbiased[TwoStep, diagonal",
+    "samplers/test_batch.py::test_weights_are_unbiased[TwoStep, original",
     "samplers/test_checkpoint.py::test_sixty_kills_end_in_the_same_bits",
     "samplers/test_cluster.py::test_a_killed_worker_changes_no_bit",
+    "samplers/test_cluster.py::test_a_part_that_fails_is_named_and_finished_ones_are_kept",
+    "samplers/test_cluster.py::test_both_workers_killed_at_once_change_no_bit",
+    "samplers/test_cluster.py::test_dask_collections_are_parts",
     "samplers/test_disqueak.py::test_a_merge_that_draws_anew_is_caught",
+    "samplers/test_disqueak.py::test_a_thousand_leaves_end",
     "samplers/test_disqueak.py::test_weights_are_unbiased_over_trees",
+    "samplers/test_streams.py::test_real_rows_are_summarised_accurately",
+    "samplers/test_streams.py::test_rows_unlike_each_other_stop_with_the_cure",
     "samplers/test_unbiased.py::test_redrawing_to_keep_the_limit_is_caught",
     "samplers/test_unbiased.py::test_screening_that_gives_up_too_many_rows_is_caught",
+    "samplers/test_unbiased.py::test_storing_the_acceptance_ratio_is_caught",
     "samplers/test_unbiased.py::test_tails_are_those_of_a_martingale",
     "samplers/test_unbiased.py::test_weights_are_unbiased_for_every_row[copies",
     "samplers/test_unbiased.py::test_weights_are_unbiased_for_every_row[kors",
     "samplers/test_unbiased.py::test_weights_are_unbiased_for_every_row[max_atoms",
+    "test_cli.py::test_an_interrupt_leaves_a_checkpoint_and_the_same_command_goes_on[15",
+    "test_docs_examples.py::test_an_example_runs_and_draws_one_figure",
+    "test_docs_pages.py::test_the_code_of_a_page_runs_from_top_to_bottom",
+    "test_kills.py::test_a_killed_command_leaves_whole_files_and_the_next_run_no_litter",
 )
-"""Tests that take more than their share: `make test-slow` runs them, whole."""
+"""Tests that take more than their share, by how their names begin: `make test-slow` runs them, whole."""
+
+SAMPLED = (
+    "test_docs_examples.py::test_an_example_runs_and_draws_one_figure[plot_online]",
+    "test_docs_examples.py::test_an_example_runs_and_draws_one_figure[plot_regression]",
+    "test_docs_pages.py::test_the_code_of_a_page_runs_from_top_to_bottom[README.md]",
+    "test_docs_pages.py::test_the_code_of_a_page_runs_from_top_to_bottom[docs/graphs.md]",
+    "test_kills.py::test_a_killed_command_leaves_whole_files_and_the_next_run_no_litter[dictionary]",
+    "test_kills.py::test_a_killed_command_leaves_whole_files_and_the_next_run_no_litter[online]",
+    "test_kills.py::test_a_killed_command_leaves_whole_files_and_the_next_run_no_litter[sparsify]",
+)
+"""Those of the long ones that stay in `make test`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.removeprefix("tests/").startswith(LONG):
+        name = item.nodeid.removeprefix("tests/")
+        if name.startswith(LONG) and not name.startswith(SAMPLED):
             item.add_marker(pytest.mark.slow)
 
 

@@ -1,7 +1,8 @@
 """Runs the command again and again in processes that are forked from this one, and kills them where it is told to.
 
 Each line of the input asks for one run; each line of the output says how it ended. A fork costs a tenth of a new
-interpreter. This process starts no thread, so that a fork of it is whole.
+interpreter. This process starts no thread, so that a fork of it is whole. Blocks are as small as they may be, so
+that there are many places to be killed at; with --plain they are as large as always.
 """
 
 import json
@@ -23,7 +24,8 @@ import squeak.learners
 import squeak.online
 import squeak.report
 from squeak.cli import main
-from squeak.core.sources import source as sources
+from squeak.data import blocks as sources
+from squeak.data import source
 from tests.samplers.runs import kill_at_step_of_write
 
 SMALL_BLOCKS = 8
@@ -36,7 +38,7 @@ def die():
 
 def kill_at_block(number):
     """Kill this process when it takes its nth block of rows, over all passes."""
-    cut, count = sources._cut, [0]
+    cut, count = source.cut, [0]
 
     def counting(*arguments):
         for block in cut(*arguments):
@@ -45,12 +47,14 @@ def kill_at_block(number):
                 die()
             yield block
 
-    sources._cut = counting
+    source.cut = counting
 
 
 def run(request):
     """Run the command to its end, or to the place where it is to die."""
     os.chdir(request["folder"])
+    os.environ.update(request["environment"])
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for stream, name in ((1, "said.out"), (2, "said.err")):
         os.dup2(os.open(request["words"] + name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
     kill = request["kill"] or ["never"]
@@ -73,7 +77,8 @@ def run(request):
 
 def serve():
     """Answer requests until there are no more."""
-    sources.BLOCK_BYTES = SMALL_BLOCKS
+    if "--plain" not in sys.argv:
+        sources.BLOCK_BYTES = SMALL_BLOCKS
     mpl.use("Agg")
     assert all((pyarrow.csv, pyarrow.parquet, scipy.linalg, sklearn.utils))  # imported before the forks
     assert all((squeak.bandits, squeak.dpp, squeak.graphs, squeak.learners, squeak.online, squeak.report))

@@ -131,6 +131,31 @@ def dense_ridge(K, X, Y, w, alpha, T, intercept):
     return values, np.sqrt(np.maximum(variance, 0)), mean
 
 
+def dense_deviation(K, X, Y, w, alpha, rank, std, intercept):
+    """Return σ̂·√(1 + std²/alpha) for every output, σ̂² = Σ w (y − f)²/(max(Σ w, rank) − tr(K̃(K̃ + alpha·W⁻¹)⁻¹))."""
+    mean = (w @ Y) / w.sum() if intercept else np.zeros(Y.shape[1])
+    G = K(X, X)
+    hat = np.linalg.solve(G + alpha * np.diag(1 / w), G).T
+    residual = w @ np.square(Y - mean - hat @ (Y - mean))
+    noise = np.sqrt(residual / (max(w.sum(), rank) - np.trace(hat)))
+    return np.sqrt(1 + std**2 / alpha)[:, None] * noise
+
+
+def dense_scores_left_out(without, X, Y, w, alpha, intercept):
+    """Return (y_i − f₋ᵢ(x_i))/√(1 + s₋ᵢ²/alpha) and f₋ᵢ(x_i), one fit without the row for each row.
+
+    ``without(i)`` is K̃ without the atom that row i may be; the mean stays.
+    """
+    mean = (w @ Y) / w.sum() if intercept else np.zeros(Y.shape[1])
+    scores, values = np.zeros(Y.shape), np.zeros(Y.shape)
+    for i in range(len(X)):
+        rest = np.flatnonzero(np.arange(len(X)) != i)
+        values[[i]], std, _ = dense_ridge(without(i), X[rest], Y[rest] - mean, w[rest], alpha, X[[i]], False)
+        values[i] += mean
+        scores[i] = (Y[i] - values[i]) / np.sqrt(1 + std**2 / alpha)
+    return scores, values
+
+
 def dense_leave_one_out(K, X, Y, w, alpha, intercept):
     """Return the mean weighted squared error at each row of the fit to all others, one fit for each row."""
     mean = (w @ Y) / w.sum() if intercept else np.zeros(Y.shape[1])

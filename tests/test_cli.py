@@ -1,6 +1,7 @@
 """The command as a user meets it: in processes of its own, with exit codes and one-line errors."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,17 +16,7 @@ import squeak
 from squeak.cli import main
 from squeak.kernels import RBF, Linear, PairwiseKernel
 from squeak.samplers import RPCholesky
-
-ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-
-
-def command(*arguments, module=True, **options):
-    start = (
-        [sys.executable, "-m", "squeak"] if module else [os.path.join(os.path.dirname(sys.executable), "squeak")]
-    )
-    return subprocess.run(
-        [*start, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT, timeout=120, **options
-    )
+from tests.commands import ENVIRONMENT, command
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +99,7 @@ MISTAKES = {
     "bad width": (
         ["dictionary", "{f}/flights.csv", "--length-scale", "wide", "--out", "d.sqk"],
         2,
-        "--length-scale is a number, 'median' or 'auto', not 'wide'",
+        "--length-scale is a number, 'median', 'auto' or 'learned', not 'wide'",
     ),
     "kors with a limit": (
         ["dictionary", "{f}/flights.csv", "--sampler", "kors", "--max-atoms", "5", "--out", "d.sqk"],
@@ -157,7 +148,7 @@ MISTAKES = {
     "text refused": (
         ["dictionary", "{f}/flights.csv", "--categories", "none", "--out", "d.sqk"],
         1,
-        "choose --categories onehot or codes, or leave it out with --drop",
+        "choose --categories onehot, --categories codes, or leave it out with --drop to",
     ),
     "constant column": (
         ["dictionary", "{f}/constant.csv", "--out", "d.sqk"],
@@ -313,7 +304,7 @@ def test_an_interrupt_leaves_a_checkpoint_and_the_same_command_goes_on(number, f
 
 
 def test_version_help_and_completion():
-    assert command("--version").stdout == f"squeak {squeak.__version__}\n"
+    assert command("--version", new=True).stdout == f"squeak {squeak.__version__}\n"
     assert command("--version", module=False).stdout == f"squeak {squeak.__version__}\n"
     text = command("--help").stdout
     for word in ("dictionary", "show", "merge", "demo", "--install-completion"):
@@ -386,13 +377,20 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     done = command("fit", data, "--target", "delay", "--max-atoms", 60, "--out", model)
     assert done.returncode == 0, done.stderr
     assert "KernelRidge on" in done.stdout
-    done = command("predict", model, data, "--out", out, "--std")
+    done = command("predict", model, data, "--out", out, "--std", "--interval", 0.9)
     assert done.returncode == 0, done.stderr
     table = pd.read_parquet(out)
-    assert list(table.columns) == ["prediction", "std"]
+    assert list(table.columns) == ["prediction", "std", "low", "high"]
     assert len(table) == 20_000
+    assert (table.low < table.high).all()
+    done = command("predict", model, data, "--out", out, "--interval", 90)
+    assert done.returncode == 2
+    assert "--interval lies strictly between 0 and 1" in " ".join(done.stderr.split())
     done = command("evaluate", model, data, "--target", "delay")
     assert "root mean squared error" in done.stdout
+    covered = re.search(r"90% interval: ([0-9.]+)% of the targets lie in it, mean width", done.stdout)
+    assert covered is not None
+    assert 88 < float(covered[1]) < 93
     done = command(
         "fit", data, "--target", "to", "--loss", "logistic", "--max-atoms", 40, "--alpha", 1, "--out", model, "-q"
     )
@@ -405,6 +403,28 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     done = command("evaluate", model, data, "--target", "to")
     assert "accuracy" in done.stdout
     assert "log loss" in done.stdout
+
+
+def test_a_few_whole_numbers_are_classes_and_the_command_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.random(400), "b": rng.random(400)})
+    frame["level"] = (3 * frame.a).astype(int)
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    model, out = tmp_path / "m.sqk", tmp_path / "p.csv"
+    same = ["fit", tmp_path / "r.csv", "--target", "level", "--max-atoms", 30, "--out", model]
+    done = command(*same, "--class-weight", "balanced")
+    assert done.returncode == 0, done.stderr
+    assert "the target has 3 different values, learned as classes" in " ".join(done.stderr.split())
+    assert "--task regression predicts numbers" in " ".join(done.stderr.split())
+    assert "KernelClassifier" in done.stdout
+    done = command("predict", model, tmp_path / "r.csv", "--out", out, "--probabilities")
+    assert done.returncode == 0, done.stderr
+    assert list(pd.read_csv(out).columns) == ["prediction", "p(0)", "p(1)", "p(2)"]
+    done = command(*same, "--task", "regression", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "classes" not in done.stderr
+    done = command("predict", model, tmp_path / "r.csv", "--out", out, "--probabilities")
+    assert done.returncode == 1
 
 
 def test_predictions_of_rows_that_are_not_skipped_can_be_joined(tmp_path):
@@ -435,6 +455,7 @@ def test_predictions_of_rows_that_are_not_skipped_can_be_joined(tmp_path):
     ("arguments", "code", "message"),
     [
         (["--target", "delay", "--loss", "logistic"], 2, "for classes"),
+        (["--target", "delay", "--class-weight", "balanced"], 2, "--class-weight is for classes"),
         (["--target", "to", "--task", "regression"], 1, "which is not a number: a regression predicts numbers"),
         (["--target", "nothing"], 1, "nothing"),
         (["--target", "delay", "--alpha", "much"], 2, "--alpha is a number or 'auto'"),
@@ -445,3 +466,17 @@ def test_fit_says_what_is_wrong(arguments, code, message, folder, tmp_path):
     assert done.returncode == code, done.stderr
     assert message in " ".join(done.stderr.split())
     assert not (tmp_path / "m.sqk").exists()
+
+
+@pytest.mark.parametrize("quiet", [["-q"], []])
+def test_a_warning_is_one_line_without_code(quiet, tmp_path):
+    lines = [f"{'odd' if i == 77 else i % 13},{i % 7},{i % 5}" for i in range(3_000)]
+    (tmp_path / "d.csv").write_text("\n".join(["a,b,y", *lines]))
+    options = ["--target", "y", "--missing", "median", "--on-bad-rows", "skip", "--ridge", 10, "--kernel", "rbf"]
+    done = command("dictionary", tmp_path / "d.csv", *options, *quiet, "--out", tmp_path / "d.sqk")
+    assert done.returncode == 0, done.stderr
+    (said,) = (line for line in done.stderr.replace("\r", "\n").splitlines() if "warning" in line.lower())
+    assert said.startswith("warning: ")
+    assert "holds numbers but for 'odd'" in said
+    assert ".py" not in done.stderr
+    assert "warnings.warn" not in done.stderr

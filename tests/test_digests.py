@@ -19,6 +19,7 @@ NOT_RESULTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:length_scale='auto' ended at the largest")  # of the command that searches
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_on_file(name):
     assert digests.compared(name, STORED.get(name)) == []

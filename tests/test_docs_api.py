@@ -9,7 +9,7 @@ from pathlib import Path
 import squeak
 
 PAGES = sorted((Path(__file__).resolve().parents[1] / "docs" / "api").glob("*.rst"))
-PRIVATE = {"core", "cli", "demo", "page", "__main__"}
+PRIVATE = {"core", "data", "trees", "cli", "demo", "page", "__main__"}
 """Rooms that users do not import from: the command, its pages, and what everything is built of."""
 
 

@@ -1,7 +1,11 @@
 """The script that measures the code counts what it says, and nothing else."""
 
+from pathlib import Path
+
 import pytest
 from benchmarks import house
+
+from tests.conftest import LONG, SAMPLED
 
 TWICE = '''
 def {name}(rows, width):
@@ -77,3 +81,36 @@ def test_checks_constructors_and_citations_are_counted(measured):
     assert len(house.bool_checks()) == 2
     assert len(house.init_lines()) == 4
     assert [words for _, _, words in house.citations()] == ["the module", "f"]
+
+
+def test_long_files_are_counted(measured):
+    measured(a="x = 1\n" * 401, b="x = 1\n" * 400)
+    assert [(path.name, size) for path, size, _ in house.long_files()] == [("a.py", 401)]
+
+
+LIMITS = {
+    "foreign privates": 7,
+    "long files": 0,
+    "citations": 0,
+    "imports by name": 1,
+    "functions without Returns": 0,
+    "methods without Returns": 0,
+}
+"""How much of each there may be, which is how much there is: lower a number when the code gets better than it.
+
+The aim is fewer than 15 foreign privates, no long file, no citation, a Returns everywhere, and no import by name
+but of rooms that ``import squeak`` puts off and of libraries that may be missing.
+"""
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_house_does_not_get_worse(name):
+    places = [f"{path.name}:{line}: {words}" for path, line, words in house.COUNTS[name]()]
+    assert len(places) <= LIMITS[name], "\n".join(places)
+
+
+@pytest.mark.parametrize("entry", [*LONG, *SAMPLED])
+def test_every_entry_of_the_list_of_long_tests_is_there(entry):
+    file, _, rest = entry.partition("::")
+    text = (Path(__file__).parent / file).read_text()
+    assert f"def {rest.partition('[')[0]}" in text

@@ -1,11 +1,7 @@
 """Every command that writes, killed: what it leaves is whole or absent, and the next run leaves no litter."""
 
 import itertools
-import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +9,9 @@ import pandas as pd
 import pytest
 
 import squeak
+from tests.commands import Server
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = {**os.environ, "COLUMNS": "200", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 SHORT = ["--length-scale", "1", "-q"]
 CHECKPOINT = ["--checkpoint", "run.sqk", "--every", "0"]
 
@@ -55,35 +51,6 @@ READERS = {
     "show": ["show", "d.sqk"],
     "plan": ["plan", "--rows", "1e5", "--dim", "2", "--atoms", "20"],
 }
-
-
-class Server:
-    """The process that runs and kills; see tests/killing.py."""
-
-    def __init__(self, words):
-        self._words = str(words) + "/"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.killing"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=ENVIRONMENT,
-        )
-
-    def run(self, folder, arguments, kill=None):
-        request = {"folder": str(folder), "arguments": arguments, "kill": kill, "words": self._words}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-    def said(self):
-        return (Path(self._words) / "said.err").read_text()
-
-    def end(self):
-        self._process.stdin.close()
-        assert self._process.wait(timeout=60) == 0
-        self._process.stdout.close()
 
 
 def make_inputs(folder):

@@ -11,7 +11,7 @@ import pytest
 
 import squeak
 from squeak.cli import main
-from squeak.core import storage
+from squeak.core import outputs
 from squeak.core.text import for_cell, for_terminal
 from squeak.graphs.files import read_edges
 from squeak.report.tags import tag
@@ -188,7 +188,7 @@ def full(*_):
     ],
 )
 def test_a_full_disk_is_reported_with_the_files_name(inputs, run, tmp_path, monkeypatch, arguments, file):
-    monkeypatch.setattr(storage.os, "fsync", full)
+    monkeypatch.setattr(outputs.os, "fsync", full)
     code, _, errors = run(inputs, *(part.format(tmp_path) for part in arguments))
     assert code == 1
     assert f"{tmp_path / file}: No space left on device" in errors
@@ -213,9 +213,9 @@ def test_what_a_dead_process_left_goes_and_what_a_living_one_writes_stays(tmp_pa
     left = tmp_path / ".out.csv.0123456789ab.tmp"
     left.write_text("half")
     other.write_text("another file's")
-    with storage.replacing(out) as first:
+    with outputs.replacing(out) as first:
         assert not left.exists()
-        with storage.replacing(out) as second:
+        with outputs.replacing(out) as second:
             second.write(b"second")
         assert out.read_bytes() == b"second"
         first.write(b"first")

@@ -196,13 +196,18 @@ SUBJECTS = {
         partial=False,
     ),
     "KernelPCA": Subject(
-        lambda: KernelPCA(2, KERNEL, max_atoms=15, random_state=0), features, same_after_load=False
+        lambda: KernelPCA(2, kernel=KERNEL, max_atoms=15, random_state=0), features, same_after_load=False
     ),
     "KernelKMeans": Subject(
-        lambda: KernelKMeans(3, KERNEL, max_atoms=15, max_iter=50, random_state=0), features, same_after_load=False
+        lambda: KernelKMeans(3, kernel=KERNEL, max_atoms=15, max_iter=50, random_state=0),
+        features,
+        same_after_load=False,
     ),
     "KernelCCA": Subject(
-        lambda: KernelCCA(1, KERNEL, KERNEL, max_atoms=15, random_state=0), features, Y, partial=False
+        lambda: KernelCCA(1, kernel=KERNEL, kernel_y=KERNEL, max_atoms=15, random_state=0),
+        features,
+        Y,
+        partial=False,
     ),
     "KernelGradientDescent": Subject(
         lambda: KernelGradientDescent(KERNEL, max_iter=5), predictions, Y, partial=False
@@ -212,10 +217,10 @@ SUBJECTS = {
         lambda: RandomFeatures(KERNEL, n_features=6, random_state=0), features, partial=False
     ),
     "RandomFeatureRegressor": Subject(
-        lambda: RandomFeatureRegressor(KERNEL, n_features=8, max_passes=2, random_state=0), predictions, Y
+        lambda: RandomFeatureRegressor(KERNEL, n_features=8, max_iter=2, random_state=0), predictions, Y
     ),
     "RandomFeatureClassifier": Subject(
-        lambda: RandomFeatureClassifier(KERNEL, n_features=8, max_passes=2, random_state=0),
+        lambda: RandomFeatureClassifier(KERNEL, n_features=8, max_iter=2, random_state=0),
         lambda model: model.decision_function(PROBE),
         LABELS,
         first=LAST_BLOCK,
@@ -233,8 +238,8 @@ SUBJECTS = {
             (KonsRegressor, {}),
             (SketchedKonsRegressor, {}),
             (KernelOGDRegressor, {"penalty": 0.01}),
-            (FOGDRegressor, {"n_frequencies": 8}),
-            (DualSGDRegressor, {"n_frequencies": 8, "max_atoms": 20}),
+            (FOGDRegressor, {"n_features": 16}),
+            (DualSGDRegressor, {"n_features": 16, "max_atoms": 20}),
             (NOGDRegressor, {"max_atoms": 30, "rank": 8}),
         )
         for width, kernel in (("", KERNEL), (", median", None))

@@ -166,9 +166,9 @@ def answers(model: Any, rows: Any) -> dict[str, Any]:
 
 
 def use_deviations(model: Any) -> dict[str, Any]:
-    """Return predictions with their standard deviations."""
-    mean, std = model.predict(NEW, return_std=True)
-    return {"mean": mean, "std": std}
+    """Return predictions with the standard deviations of f on the kernel's scale, which old files give too."""
+    spread = model._left_out.spread(NEW)
+    return {"mean": model.predict(NEW), "std": np.sqrt(model.alpha_ * (spread**2 - 1.0))}
 
 
 def use_online(model: Any) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def online_learner(name: str) -> Make:
     """Return a maker of an online learner in the middle of its rows."""
 
     def make() -> Any:
-        few = {"FOGD": {"n_frequencies": 10}, "DualSGD": {"n_frequencies": 10, "max_atoms": 8}}
+        few = {"FOGD": {"n_features": 20}, "DualSGD": {"n_features": 20, "max_atoms": 8}}
         few |= {
             "NOGD": {"max_atoms": 10, "rank": 5},
             "BudgetKons": {"max_atoms": 5},
@@ -356,13 +356,13 @@ FILES: dict[str, tuple[Make, Use]] = {
         use_model,
     ),
     "nystroem": (fitted(learners.Nystroem(form="triangular", **small())), use_model),
-    "random-features": (fitted(learners.RandomFeatures(RBF(1.0), 12, random_state=0)), use_model),
+    "random-features": (fitted(learners.RandomFeatures(RBF(1.0), n_features=12, random_state=0)), use_model),
     "random-feature-regressor": (
-        fitted(learners.RandomFeatureRegressor(RBF(1.0), 12, random_state=0)),
+        fitted(learners.RandomFeatureRegressor(RBF(1.0), n_features=12, random_state=0)),
         use_model,
     ),
     "random-feature-classifier": (
-        labelled(learners.RandomFeatureClassifier(RBF(1.0), "logistic", 12, random_state=0)),
+        labelled(learners.RandomFeatureClassifier(RBF(1.0), loss="logistic", n_features=12, random_state=0)),
         use_model,
     ),
     "online-table": (

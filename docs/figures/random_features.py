@@ -30,7 +30,7 @@ def main() -> Any:
         return float(np.sqrt(np.mean((Z @ Z.T - K) ** 2)))
 
     def random(m: int, seed: int) -> np.ndarray:
-        return RandomFeatures(kernel, m, random_state=seed).fit_transform(X)
+        return RandomFeatures(kernel, n_features=m, random_state=seed).fit_transform(X)
 
     def nystroem(m: int, seed: int) -> np.ndarray:
         d = BlessR(kernel=kernel, max_atoms=m, random_state=seed).fit(X).dictionary_
@@ -55,7 +55,7 @@ def main() -> Any:
         errors = []
         for number in passes:
             model = RandomFeatureRegressor(
-                RBF(1.5), 400, batch, max_passes=number, validation_fraction=0, random_state=0
+                RBF(1.5), n_features=400, batch_size=batch, max_iter=number, validation_fraction=0, random_state=0
             )
             errors.append(float(np.mean((model.fit(X, y).predict(Xt) - yt) ** 2)))
         step = model.step_ / model.features_.bound

@@ -4,25 +4,28 @@ One pass over the data (:class:`Squeak`) leaves a :class:`Dictionary` chosen by 
 problem is then solved on the dictionary.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from squeak import kernels, leverage, samplers
 from squeak._version import __version__
-from squeak.core.dictionary import Dictionary
-from squeak.core.sources import rows
-from squeak.core.storage import load, save
+from squeak.data import rows
+from squeak.kinds import load, room, save
 from squeak.samplers import Disqueak, Kors, Squeak, merge
+from squeak.samplers.dictionary import Dictionary
 
 if TYPE_CHECKING:
-    from squeak import bandits, dpp, graphs, learners, online, report
+    from squeak import bandits, checks, dpp, graphs, learners, online, report
     from squeak.learners import (
+        AutoClassifier,
+        AutoRegressor,
+        KernelBlend,
         KernelCCA,
         KernelClassifier,
         KernelKMeans,
         KernelPCA,
         KernelRidge,
         KernelRidgeCV,
+        LocalExperts,
         Nystroem,
         RandomFeatureClassifier,
         RandomFeatureRegressor,
@@ -30,8 +33,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AutoClassifier",
+    "AutoRegressor",
     "Dictionary",
     "Disqueak",
+    "KernelBlend",
     "KernelCCA",
     "KernelClassifier",
     "KernelKMeans",
@@ -39,6 +45,7 @@ __all__ = [
     "KernelRidge",
     "KernelRidgeCV",
     "Kors",
+    "LocalExperts",
     "Nystroem",
     "RandomFeatureClassifier",
     "RandomFeatureRegressor",
@@ -46,6 +53,7 @@ __all__ = [
     "Squeak",
     "__version__",
     "bandits",
+    "checks",
     "dpp",
     "graphs",
     "kernels",
@@ -66,9 +74,13 @@ _ROOMS = ("bandits", "dpp", "graphs", "learners", "online", "report")
 def __getattr__(name: str) -> Any:
     """Import a room, or a learner, when it is first asked for: ``import squeak`` stays fast."""
     if name in _ROOMS:
-        return import_module(f"squeak.{name}")
+        return room(name)
+    if name == "checks":
+        import squeak.checks as found
+
+        return found
     if name in __all__:
-        return getattr(import_module("squeak.learners"), name)
+        return getattr(room("learners"), name)
     raise AttributeError(f"module 'squeak' has no attribute {name!r}")
 
 

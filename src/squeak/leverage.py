@@ -9,7 +9,7 @@ Examples
 7.56
 """
 
-from squeak.core.accuracy import AccuracyBounds, accuracy, estimate_accuracy
 from squeak.core.leverage import effective_dimension, exact_leverage_scores
+from squeak.samplers.measured import AccuracyBounds, accuracy, estimate_accuracy
 
 __all__ = ["AccuracyBounds", "accuracy", "effective_dimension", "estimate_accuracy", "exact_leverage_scores"]

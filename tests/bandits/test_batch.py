@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from squeak.bandits import BKB, GPBUCB, GPUCB, AutoUCB, BatchBKB, regret
+from squeak.bandits import BKB, GPBUCB, GPUCB, AutoUCB, BatchBKB, baselines, batch_bkb, regret
 from squeak.bandits.batch_bkb import Batch
 from squeak.kernels import RBF
 from tests.bandits.oracles import dense_posterior
@@ -185,3 +185,15 @@ def test_one_bad_reward_in_a_batch_does_not_take_the_good_ones_with_it(forty_arm
     assert bandit.n_told_ == 44
     assert bandit.pulls_[40:].tolist() == calls[:4]
     assert len(bandit.pending_) == 0
+
+
+@pytest.mark.parametrize(
+    ("cls", "params"), [(GPBUCB, {"batch_size": 2**31}), (BatchBKB, {"max_batch": 2**31, "batch_factor": 1e100})]
+)
+def test_a_batch_ends_whatever_a_file_asks_for(cls, params, problem, monkeypatch, tmp_path):
+    for room in (batch_bkb, baselines):
+        monkeypatch.setattr(room, "MOST_AT_ONCE", 7)
+    cls(problem[0], RBF(0.25), random_state=0, **params).save(tmp_path / "b.sqk")
+    bandit = cls.load(tmp_path / "b.sqk")
+    bandit.tell(bandit.ask(), [0.0])
+    assert len(bandit.ask()) == 7

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import squeak
-from tests.test_cli import command
+from tests.commands import command
 
 
 @pytest.fixture

@@ -120,6 +120,22 @@ def test_points_from_before_and_a_callback_that_stops():
     assert found.fun == pytest.approx(0.397887, abs=1e-4)
 
 
+def test_a_run_is_asking_and_telling_and_what_fails_is_no_longer_pending():
+    run, by_hand = (BoxUCB([(-5.0, 10.0), (0.0, 15.0)], random_state=4) for _ in range(2))
+    seen = []
+    run.run(lambda x: -branin(x), 14, callback=lambda *pull: seen.append(pull))
+    for _ in range(14):
+        point = by_hand.ask()
+        by_hand.tell(point, -branin(point))
+    assert np.array_equal(run.pulls_, by_hand.pulls_)
+    assert np.array_equal([value for _, value in seen], run.rewards_)
+    assert run.run(lambda x: 0.0, 9, callback=lambda *pull: True).n_told_ == 15
+    with pytest.raises(ValueError, match="tell finite numbers only"):
+        run.run(lambda x: np.inf, 2)
+    assert run.n_told_ == 15
+    assert run.pending_ == []
+
+
 def test_constant_values_do_no_harm():
     found = minimize(lambda x: 1.0, [(0.0, 1.0)] * 2, 30, random_state=0)
     assert len(np.unique([tuple(p) for p in found.points], axis=0)) == 30

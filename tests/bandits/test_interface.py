@@ -1,7 +1,4 @@
-"""What every bandit over arms keeps.
-
-Ask and tell in any order, clear errors, new and retired arms, files in the same bits.
-"""
+"""What every bandit over arms keeps beyond squeak.checks.check_bandit: errors, new arms, files, refits."""
 
 import inspect
 
@@ -42,7 +39,7 @@ MAKERS = {
     "GPBUCB": (GPBUCB, {"batch_size": 4}),
     "SorUCB": (SorUCB, {}),
     "DictionaryThompson": (DictionaryThompson, {}),
-    "RandomFeatureUCB": (RandomFeatureUCB, {"n_frequencies": 30}),
+    "RandomFeatureUCB": (RandomFeatureUCB, {"n_features": 60}),
 }
 STORED = [name for name in MAKERS if name != "RandomFeatureUCB"]
 
@@ -79,32 +76,6 @@ def test_every_public_bandit_is_in_this_suite():
     assert public == {cls for cls, _ in MAKERS.values()}
 
 
-def test_the_same_seed_gives_the_same_pulls_and_another_does_not(make):
-    first, again, other = make().run(value, 40), make().run(value, 40), make(random_state=7).run(value, 40)
-    assert np.array_equal(first.pulls_, again.pulls_)
-    assert not np.array_equal(first.pulls_, other.pulls_)
-    assert first.n_told_ == 40
-
-
-@pytest.mark.parametrize("at", [0, 5, 30])
-def test_a_saved_bandit_goes_on_in_the_same_bits(stored, tmp_path, at):
-    bandit = stored()
-    for _ in range(at):
-        step(bandit)
-    pending = np.atleast_1d(bandit.ask())
-    squeak.save(bandit, tmp_path / "a.sqk")
-    again = squeak.load(tmp_path / "a.sqk")
-    assert type(again) is type(bandit)
-    assert np.array_equal(again.pending_, bandit.pending_)
-    for which in (bandit, again):
-        which.tell(pending, np.zeros(len(pending)))
-    for _ in range(25):
-        assert step(bandit) == step(again)
-    for a, b in zip(bandit.posterior(), again.posterior(), strict=True):
-        assert np.array_equal(a, b)
-    assert bandit.beta_ == again.beta_
-
-
 def test_a_file_keeps_the_parameters_of_the_classes_above(arms, tmp_path):
     given = {"crossover": 12, "repeats": 1.0, "oversampling": 2.0, "batch_factor": 3.0, "max_batch": 4}
     AutoUCB(arms, RBF(0.3), stopping="local", **given).save(tmp_path / "a.sqk")
@@ -133,34 +104,9 @@ def test_a_kernel_that_is_code_must_be_given_again(tmp_path):
     assert GPUCB.load(tmp_path / "c.sqk", kernel).ask() == bandit.ask()
 
 
-BAD_TELLS = [
-    ((3, np.nan), ValueError, "reward of arm 3 is nan"),
-    ((3, np.inf), ValueError, "reward of arm 3 is inf"),
-    ((80, 1.0), ValueError, "arm 80 is unknown: there are 80 arms"),
-    ((-1, 1.0), ValueError, "arm -1 is unknown"),
-    (([1, 2], [1.0]), ValueError, "2 arms were pulled"),
-    (([], []), ValueError, "no arm was named"),
-    ((1.5, 1.0), TypeError, "by their numbers"),
-    (("a", 1.0), TypeError, "by their numbers"),
-    ((3, "x"), TypeError, "rewards must be numbers"),
-    (([[1, 2]], [[1.0, 2.0]]), TypeError, "flat list"),
-    ((3, 1e300), ValueError, "too large"),
-]
-
-
-@pytest.mark.parametrize(("told", "error", "words"), BAD_TELLS)
-def test_a_bad_tell_is_one_clear_error_and_changes_nothing(make, told, error, words):
-    bandit = make().run(value, 12)
-    before = [*bandit.posterior(), bandit.counts_.copy(), bandit.sums_.copy(), bandit.rewards_]
-    with pytest.raises(error, match=words):
-        bandit.tell(*told)
-    for a, b in zip(before, [*bandit.posterior(), bandit.counts_, bandit.sums_, bandit.rewards_], strict=True):
-        assert np.array_equal(a, b)
-
-
 BAD_PARAMS = [
     ({"noise": 0.0}, ValueError, "noise must be positive"),
-    ({"noise": "x"}, TypeError, "noise must be a number"),
+    ({"noise": "x"}, TypeError, "noise must be a positive number"),
     ({"noise": 1e-9}, ValueError, "lost in rounding"),
     ({"norm": -1.0}, ValueError, "norm must be positive"),
     ({"delta": 1.0}, ValueError, "delta must be below 1"),
@@ -208,16 +154,6 @@ def test_tell_without_ask_is_data_from_before(make):
     step(bandit)
 
 
-def test_rewards_may_come_in_any_order(make):
-    bandit = make().run(value, 8)
-    asked = np.concatenate([np.atleast_1d(bandit.ask()) for _ in range(5)])
-    for arm in np.random.default_rng(0).permutation(asked):
-        bandit.tell(arm, value(arm))
-    assert len(bandit.pending_) == 0
-    assert bandit.n_told_ == 8 + len(asked)
-    step(bandit)
-
-
 def test_one_arm_is_pulled_again_and_again(make):
     cls = type(make())
     bandit = cls(np.ones((1, 2)), RBF(1.0), noise=0.1, random_state=0).run(lambda i: 2.0, 15)
@@ -260,31 +196,6 @@ def test_arms_added_on_the_way_are_as_if_they_had_been_there(arms, cls, told):
     with pytest.raises(ValueError, match="3 columns"):
         late.add_arms(np.ones((1, 3)))
     assert late.n_arms == 80
-
-
-def test_retired_arms_are_never_asked_for(make):
-    bandit = make()
-    bandit.retire(np.arange(0, 80, 2))
-    bandit.run(value, 30)
-    assert (bandit.pulls_ % 2 == 1).all()
-    bandit.retire(np.arange(80))
-    with pytest.raises(ValueError, match="every arm is retired"):
-        bandit.ask()
-
-
-def test_an_interrupt_in_a_run_leaves_what_was_told(make):
-    bandit = make()
-
-    def fails(arm):
-        if bandit.n_told_ >= 10:
-            raise KeyboardInterrupt
-        return value(arm)
-
-    with pytest.raises(KeyboardInterrupt):
-        bandit.run(fails, 50)
-    assert bandit.n_told_ >= 10
-    assert len(bandit.pending_) == 0
-    bandit.run(value, 5)
 
 
 def test_a_callback_sees_every_reward_once_told_and_may_end_the_run(make):
@@ -362,14 +273,6 @@ def test_float32_and_sparse_arms_give_the_pulls_of_dense_ones(arms):
     assert np.array_equal(*runs)
     mean, _ = GPUCB(arms.astype(np.float32), RBF(0.3), noise=0.1, random_state=0).run(value, 25).posterior()
     assert mean.dtype == np.float64
-
-
-def test_the_input_is_neither_modified_nor_kept(make, arms):
-    before, bandit = arms.copy(), make().run(value, 10)
-    assert np.array_equal(arms, before)
-    asked = make().run(value, 10)
-    arms[:] = 7.0
-    assert step(bandit) == step(asked)
 
 
 def test_a_refit_improves_the_likelihood_and_keeps_the_data(arms):

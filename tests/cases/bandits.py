@@ -47,7 +47,7 @@ BANDITS = {
     "UniformArms": (room.UniformArms, {}),
     "SorUCB": (room.SorUCB, {}),
     "DictionaryThompson": (room.DictionaryThompson, {}),
-    "RandomFeatureUCB": (room.RandomFeatureUCB, {"n_frequencies": 40}),
+    "RandomFeatureUCB": (room.RandomFeatureUCB, {"n_features": 80}),
 }
 
 

@@ -7,8 +7,11 @@ import pandas as pd
 import scipy.sparse as sp
 
 import squeak
-from squeak.kernels import RBF, Laplacian, Linear, Matern
+from squeak.kernels import RBF, Laplacian, Linear, Matern, Metric
 from squeak.learners import (
+    AutoClassifier,
+    AutoRegressor,
+    KernelBlend,
     KernelCCA,
     KernelClassifier,
     KernelGradientDescent,
@@ -16,6 +19,7 @@ from squeak.learners import (
     KernelPCA,
     KernelRidge,
     KernelRidgeCV,
+    LocalExperts,
     Nystroem,
     RandomFeatureClassifier,
     RandomFeatureRegressor,
@@ -51,15 +55,17 @@ def of_ridge(model, X=None):
 
 
 RIDGES = {
-    "direct": KernelRidge(RBF(1.0), 0.5, sampler(), solver="direct", random_state=0),
+    "direct": KernelRidge(RBF(1.0), 0.5, sampler=sampler(), solver="direct", random_state=0),
     "direct, given rows": KernelRidge(RBF(1.0), 0.5, dictionary=landmarks(), solver="direct", random_state=0),
     "direct, intercept": KernelRidge(
-        Matern(2.0), 1.0, sampler(), fit_intercept=True, solver="direct", random_state=0
+        Matern(2.0), 1.0, sampler=sampler(), fit_intercept=True, solver="direct", random_state=0
     ),
-    "direct, regularised": KernelRidge(RBF(1.0), 0.5, sampler(), regularised=True, solver="direct", random_state=0),
+    "direct, regularised": KernelRidge(
+        RBF(1.0), 0.5, sampler=sampler(), regularised=True, solver="direct", random_state=0
+    ),
     "exact": KernelRidge(RBF(1.0), 0.5, max_atoms=1000, random_state=0),
     "exact, intercept": KernelRidge(Laplacian(2.0), 0.5, max_atoms=1000, fit_intercept=True, random_state=0),
-    "RPCholesky": KernelRidge(RBF(1.0), 0.5, RPCholesky(max_atoms=40), random_state=0),
+    "RPCholesky": KernelRidge(RBF(1.0), 0.5, sampler=RPCholesky(max_atoms=40), random_state=0),
 }
 
 
@@ -80,23 +86,25 @@ def _copy(model):
 
 
 for _name, _model in RIDGES.items():
-    case(f"learners: KernelRidge, {_name}")(_ridge(_model))
-case("learners: KernelRidge, direct, weights")(_ridge(RIDGES["direct"], weighted=True))
-case("learners: KernelRidge, exact, weights")(_ridge(RIDGES["exact"], weighted=True))
+    case(f"learners: KernelRidge, {_name}", COEFFICIENTS)(_ridge(_model))
+case("learners: KernelRidge, direct, weights", COEFFICIENTS)(_ridge(RIDGES["direct"], weighted=True))
+case("learners: KernelRidge, exact, weights", COEFFICIENTS)(_ridge(RIDGES["exact"], weighted=True))
 
 
 @case("learners: KernelRidge, several outputs and deviations", COEFFICIENTS)
 def _(folder):
     X = points()
-    model = KernelRidge(RBF(1.0), 0.5, sampler(), solver="direct", random_state=0)
+    model = KernelRidge(RBF(1.0), 0.5, sampler=sampler(), solver="direct", random_state=0)
     several = _copy(model).fit(X, np.column_stack([targets(X), X[:, 0] ** 2]))
     mean, std = _copy(model).fit(X, targets(X)).predict(points(40, seed=11), return_std=True)
     return {**of_ridge(several), "mean": mean, "std": std, "score": model.fit(X, targets(X)).score(X, targets(X))}
 
 
 FALKON = {
-    "falkon": KernelRidge(RBF(1.0), 0.5, sampler(), solver="falkon", tol=1e-12, random_state=0),
-    "falkon, Bless": KernelRidge(RBF(1.0), 0.5, Bless(ridge=1.0), solver="falkon", tol=1e-12, random_state=0),
+    "falkon": KernelRidge(RBF(1.0), 0.5, sampler=sampler(), solver="falkon", tol=1e-12, random_state=0),
+    "falkon, Bless": KernelRidge(
+        RBF(1.0), 0.5, sampler=Bless(ridge=1.0), solver="falkon", tol=1e-12, random_state=0
+    ),
     "falkon, given rows": KernelRidge(
         RBF(1.0), 0.5, dictionary=landmarks(), solver="falkon", tol=1e-12, random_state=0
     ),
@@ -104,7 +112,7 @@ FALKON = {
         RBF(1.0), 0.5, dictionary=landmarks(), solver="falkon", preconditioner="voronoi", tol=1e-12, random_state=0
     ),
     "falkon, no kernel values kept": KernelRidge(
-        RBF(1.0), 0.5, sampler(), solver="falkon", memory_budget=0, tol=1e-12, random_state=0
+        RBF(1.0), 0.5, sampler=sampler(), solver="falkon", memory_budget=0, tol=1e-12, random_state=0
     ),
 }
 
@@ -133,14 +141,16 @@ def _(folder):
 def _(folder):
     X = points(d=6)
     X *= X > 0
-    model = KernelRidge(RBF(1.5), 0.5, sampler(), solver="direct", random_state=0).fit(sp.csr_array(X), targets(X))
+    model = KernelRidge(RBF(1.5), 0.5, sampler=sampler(), solver="direct", random_state=0).fit(
+        sp.csr_array(X), targets(X)
+    )
     return of_ridge(model, sp.csr_array(X[NEW]))
 
 
 @case("learners: KernelRidge, float32 rows", SINGLE)
 def _(folder):
     X = points().astype(np.float32)
-    model = KernelRidge(RBF(1.0), 0.5, sampler(), solver="direct", random_state=0).fit(X, targets(X))
+    model = KernelRidge(RBF(1.0), 0.5, sampler=sampler(), solver="direct", random_state=0).fit(X, targets(X))
     return of_ridge(model, X[NEW])
 
 
@@ -168,7 +178,7 @@ def _(folder):
 @case("learners: KernelRidge, partial_fit", COEFFICIENTS)
 def _(folder):
     X = points()
-    model = KernelRidge(RBF(1.0), 0.5, sampler(), random_state=0)
+    model = KernelRidge(RBF(1.0), 0.5, sampler=sampler(), random_state=0)
     for rows in np.split(X, [50, 57, 250]):
         model.partial_fit(rows, targets(X)[: len(rows)])
     return of_ridge(model)
@@ -177,7 +187,7 @@ def _(folder):
 @case("learners: KernelRidge, partial_fit with intercept", COEFFICIENTS)
 def _(folder):
     X = points()
-    model = KernelRidge(RBF(1.0), 0.5, sampler(), fit_intercept=True, random_state=0)
+    model = KernelRidge(RBF(1.0), 0.5, sampler=sampler(), fit_intercept=True, random_state=0)
     for number, rows in enumerate(np.split(X, 4)):
         model.partial_fit(rows, targets(rows) + 5 * number)
     return of_ridge(model)
@@ -197,15 +207,17 @@ def table(n=500):
 def _(folder):
     table().to_parquet(folder / "t.parquet", row_group_size=100)
     source = squeak.rows(folder / "t.parquet", "y", scale="standard", missing="mean")
-    model = KernelRidge(RBF(2.0), 0.5, sampler(), fit_intercept=True, solver="direct", random_state=0).fit(source)
+    model = KernelRidge(RBF(2.0), 0.5, sampler=sampler(), fit_intercept=True, solver="direct", random_state=0).fit(
+        source
+    )
     return of_ridge(model, table().drop(columns="y")[:40])
 
 
-@case("learners: KernelRidge, rows that can be read once")
+@case("learners: KernelRidge, rows that can be read once", COEFFICIENTS)
 def _(folder):
     X = points()
     blocks = ((part, targets(part)) for part in np.split(X, 4))
-    model = KernelRidge(RBF(1.0), 0.5, sampler(), random_state=0).fit(squeak.rows(blocks, target=True))
+    model = KernelRidge(RBF(1.0), 0.5, sampler=sampler(), random_state=0).fit(squeak.rows(blocks, target=True))
     return of_ridge(model)
 
 
@@ -265,10 +277,10 @@ def _(folder):
 @case("learners: Nystroem")
 def _(folder):
     X, new = points(), points(40, seed=11)
-    eigen = Nystroem(RBF(1.0), sampler(), random_state=0).fit(X)
-    triangular = Nystroem(RBF(1.0), sampler(), form="triangular", random_state=0).fit(X)
-    few = Nystroem(RBF(1.0), sampler(), n_components=10, regularised=True, random_state=0).fit(X)
-    blocks = Nystroem(RBF(1.0), sampler(), form="triangular", random_state=0)
+    eigen = Nystroem(RBF(1.0), sampler=sampler(), random_state=0).fit(X)
+    triangular = Nystroem(RBF(1.0), sampler=sampler(), form="triangular", random_state=0).fit(X)
+    few = Nystroem(RBF(1.0), sampler=sampler(), n_components=10, regularised=True, random_state=0).fit(X)
+    blocks = Nystroem(RBF(1.0), sampler=sampler(), form="triangular", random_state=0)
     for rows in np.split(X, 4):
         blocks.partial_fit(rows)
     Z = eigen.transform(new)
@@ -284,8 +296,8 @@ def _(folder):
 @case("learners: KernelPCA", ITERATIVE)
 def _(folder):
     X, new = points(), points(40, seed=11)
-    model = KernelPCA(4, RBF(2.0), sampler=sampler(), random_state=0).fit(X)
-    blocks = KernelPCA(3, RBF(2.0), centre=False, sampler=sampler(), random_state=0)
+    model = KernelPCA(4, kernel=RBF(2.0), sampler=sampler(), random_state=0).fit(X)
+    blocks = KernelPCA(3, kernel=RBF(2.0), centre=False, sampler=sampler(), random_state=0)
     for rows in np.split(X, 4):
         blocks.partial_fit(rows)
     return {
@@ -302,8 +314,8 @@ def _(folder):
 def _(folder):
     centres = np.array([[0.0, 0, 0], [3, 3, 0], [0, 4, 1]])
     X = points() * 0.5 + centres[np.arange(400) % 3]
-    model = KernelKMeans(3, RBF(1.5), sampler=sampler(), random_state=0).fit(X)
-    blocks = KernelKMeans(3, RBF(1.5), sampler=sampler(), random_state=0)
+    model = KernelKMeans(3, kernel=RBF(1.5), sampler=sampler(), random_state=0).fit(X)
+    blocks = KernelKMeans(3, kernel=RBF(1.5), sampler=sampler(), random_state=0)
     for rows in np.split(X, 4):
         blocks.partial_fit(rows)
     return {
@@ -319,7 +331,7 @@ def _(folder):
 def _(folder):
     X = points()
     Y = np.column_stack([X[:, 0] ** 2, targets(X)])
-    model = KernelCCA(2, RBF(1.5), RBF(1.0), sampler=sampler(), random_state=0).fit(X, Y)
+    model = KernelCCA(2, kernel=RBF(1.5), kernel_y=RBF(1.0), sampler=sampler(), random_state=0).fit(X, Y)
     return {
         "values": model.values_,
         "correlations": model.correlations_,
@@ -333,16 +345,18 @@ def _(folder):
 def _(folder):
     X = points(40)
     kernels = {"RBF": RBF(1.0), "Laplacian": Laplacian(2.0), "Matern": Matern(2.0, nu=1.5)}
-    return {name: RandomFeatures(k, 50, random_state=0).fit_transform(X) for name, k in kernels.items()}
+    return {name: RandomFeatures(k, n_features=50, random_state=0).fit_transform(X) for name, k in kernels.items()}
 
 
 @case("learners: RandomFeatureRegressor")
 def _(folder):
     X = points()
     several = np.column_stack([targets(X), X[:, 0] ** 2])
-    model = RandomFeatureRegressor(RBF(1.0), 60, max_passes=5, random_state=0).fit(X, targets(X))
-    both = RandomFeatureRegressor(RBF(1.0), 60, max_passes=2, step=0.5, batch_size=10, tail=0.5, random_state=0)
-    blocks = RandomFeatureRegressor(RBF(1.0), 60, random_state=0)
+    model = RandomFeatureRegressor(RBF(1.0), n_features=60, max_iter=5, random_state=0).fit(X, targets(X))
+    both = RandomFeatureRegressor(
+        RBF(1.0), n_features=60, max_iter=2, step=0.5, batch_size=10, tail=0.5, random_state=0
+    )
+    blocks = RandomFeatureRegressor(RBF(1.0), n_features=60, random_state=0)
     for rows in np.split(X, 4):
         blocks.partial_fit(rows, targets(rows))
     new = points(40, seed=11)
@@ -360,10 +374,10 @@ def _(folder):
 def _(folder):
     X, new, found = points(), points(40, seed=11), {}
     for loss in ("squared", "logistic"):
-        model = RandomFeatureClassifier(RBF(1.0), loss, 60, max_passes=4, random_state=0)
+        model = RandomFeatureClassifier(RBF(1.0), loss=loss, n_features=60, max_iter=4, random_state=0)
         model.fit(X, classes(X, SEVERAL))
         found |= {f"{loss}, decision": model.decision_function(new), f"{loss}, predicted": model.predict(new)}
-    blocks = RandomFeatureClassifier(RBF(1.0), "logistic", 60, random_state=0)
+    blocks = RandomFeatureClassifier(RBF(1.0), loss="logistic", n_features=60, random_state=0)
     for rows in np.split(X, 4):
         blocks.partial_fit(rows, classes(rows), classes=["in", "out"])
     return {**found, "probabilities": model.predict_proba(new), "blocks": blocks.predict_proba(new)}
@@ -383,13 +397,56 @@ def _(folder):
     }
 
 
+@case("learners: KernelBlend", ITERATIVE)
+def _(folder):
+    X, new = points(200), points(40, seed=11)
+    model = KernelBlend(
+        [Laplacian("learned"), Metric(RBF("learned"), None)],
+        max_atoms=40,
+        search_atoms=30,
+        rounds=1,
+        random_state=0,
+    ).fit(X, targets(X))
+    return {"predictions": model.predict(new), "weights": model.weights_, "back": model.back_values_}
+
+
+@case("learners: LocalExperts", ITERATIVE)
+def _(folder):
+    X, new = points(200), points(40, seed=11)
+    estimators = KernelRidge(RBF(1.0), 0.5, max_atoms=30), KernelClassifier(RBF(1.0), 0.5, max_atoms=30)
+    quick = {"leaf_rows": 80, "split_kernel": RBF(1.0), "random_state": 0}
+    ridge, decided = (LocalExperts(one, **quick) for one in estimators)
+    return {
+        "predictions": ridge.fit(X, targets(X)).predict(new),
+        "leaves": ridge.tree_.n_leaves,
+        "scores": decided.fit(X, classes(X, SEVERAL)).decision_function(new),
+    }
+
+
+@case("learners: AutoRegressor and AutoClassifier", ITERATIVE)
+def _(folder):
+    X, new = points(), points(40, seed=11)
+    model = AutoRegressor(max_atoms=30, leaf_rows=150, random_state=0).fit(X, targets(X))
+    mean, std = model.predict(new, return_std=True)
+    low, high = model.predict_interval(new)
+    decided = AutoClassifier(max_atoms=30, random_state=0).fit(X, classes(X))
+    return {
+        "mean": mean,
+        "std": std,
+        "low": low,
+        "high": high,
+        "relevance": model.relevance_,
+        "scores": decided.decision_function(new),
+    }
+
+
 @case("learners: saved and loaded")
 def _(folder):
     X, found = points(), {}
     models = {
-        "ridge": KernelRidge(Linear() + RBF(1.0), 0.5, sampler(), solver="direct", random_state=0),
-        "pca": KernelPCA(3, RBF(2.0), sampler=sampler(), random_state=0),
-        "features": RandomFeatures(RBF(1.0), 20, random_state=0),
+        "ridge": KernelRidge(Linear() + RBF(1.0), 0.5, sampler=sampler(), solver="direct", random_state=0),
+        "pca": KernelPCA(3, kernel=RBF(2.0), sampler=sampler(), random_state=0),
+        "features": RandomFeatures(RBF(1.0), n_features=20, random_state=0),
     }
     for name, model in models.items():
         model.fit(X, targets(X)).save(folder / "m.sqk")

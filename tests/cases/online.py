@@ -17,8 +17,8 @@ NAMES = ("Kons", "SketchedKons", "ProsNKons", "ConKons", "BudgetKons", "KernelOG
 OPTIONS = {
     "BudgetKons": {"max_atoms": 20},
     "NOGD": {"max_atoms": 40, "rank": 10},
-    "FOGD": {"n_frequencies": 50},
-    "DualSGD": {"n_frequencies": 50, "max_atoms": 30},
+    "FOGD": {"n_features": 100},
+    "DualSGD": {"n_features": 100, "max_atoms": 30},
 }
 FACTS = ("n_seen_", "n_atoms_", "n_coordinates_", "n_growths_")
 
@@ -97,7 +97,7 @@ def _(folder):
     found = {}
     for name, model, y in (
         ("regression", room.ConKonsRegressor(RBF(1.0), random_state=0), targets(X)),
-        ("classification", room.FOGDClassifier(RBF(1.0), 50, random_state=0), classes(X)),
+        ("classification", room.FOGDClassifier(RBF(1.0), n_features=100, random_state=0), classes(X)),
     ):
         progress = room.progressive_validation(clone(model), X, y)
         found |= {f"{name}, losses": progress.losses, f"{name}, mean": progress.mean_loss}
@@ -122,7 +122,7 @@ def _(folder):
     source = squeak.rows(frame, "y", scale="standard")
     model = room.ConKonsRegressor(RBF(1.0), random_state=0).fit(source)
     sparse = sp.csr_array(X * (X > 0))
-    second = room.FOGDRegressor(RBF(1.0), 50, random_state=0).partial_fit(sparse, targets(X))
+    second = room.FOGDRegressor(RBF(1.0), n_features=100, random_state=0).partial_fit(sparse, targets(X))
     half = room.ProsNKonsRegressor(RBF(1.0), random_state=0).partial_fit(X[:130], targets(X)[:130])
     half.save(folder / "m.sqk")
     again = squeak.load(folder / "m.sqk").partial_fit(X[130:], targets(X)[130:])

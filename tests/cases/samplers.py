@@ -55,9 +55,11 @@ FITS = {
     "BlessR": BlessR(RBF("median"), 1.0, oversampling=4, random_state=0),
     "BlessR, max_atoms": BlessR(RBF(1.0), max_atoms=60, oversampling=4, random_state=0),
     "RPCholesky": RPCholesky(RBF(1.0), 40, random_state=0),
-    "RPCholesky, tolerance": RPCholesky(RBF(2.0), 200, tolerance=1e-2, random_state=0),
+    "RPCholesky, tolerance": RPCholesky(RBF(2.0), 200, tol=1e-2, random_state=0),
     "GreedyCholesky": GreedyCholesky(RBF(1.0), 40),
-    "MultinomialNystrom": MultinomialNystrom(Linear(offset=1.0), 50, "diagonal", ridge=1.0, random_state=0),
+    "MultinomialNystrom": MultinomialNystrom(
+        Linear(offset=1.0), 50, probabilities="diagonal", ridge=1.0, random_state=0
+    ),
     "InkEstimate": InkEstimate(RBF(1.0), 1.0, copies=80, random_state=0),
     "OnlineOracle": OnlineOracle(RBF(1.0), 1.0, oversampling=3, random_state=0),
     "OnlineOracleRemoval": OnlineOracleRemoval(RBF(1.0), 1.0, oversampling=5, random_state=0),
@@ -244,7 +246,7 @@ def _(folder):
 
 @case("samplers: theory and plan")
 def _(folder):
-    from squeak.samplers.plan import Calibration
+    from squeak.samplers.planning import Calibration
 
     names = [name for name in room.__all__ if name.endswith("_oversampling")]
     known = Calibration(dim=50, atoms=2000, start=8.0, growth=4.0, row=2e-5, merge=10.0, seconds=0.0)

@@ -17,7 +17,7 @@ from squeak import bandits, online
 from squeak.dpp import DPP
 from squeak.graphs import StreamSparsifier
 from squeak.graphs.sample import EdgeSample
-from squeak.kernels import RBF, Linear, Matern, PairwiseKernel, Polynomial
+from squeak.kernels import RBF, Laplacian, Linear, Matern, Metric, PairwiseKernel, Polynomial
 from squeak.learners import KernelCCA, KernelGradientDescent
 from tests.core.mutations import put_together, taken_apart
 
@@ -27,6 +27,7 @@ X = RNG.standard_normal((N, 2))
 NEW = RNG.standard_normal((3, 2))
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
 LABELS = np.where(Y > 0.5, "high", np.where(Y < -0.5, "low", "mid"))
+BLENDED = (Laplacian("learned"), Metric(RBF("learned"), None))
 FRAME_OF_X = pd.DataFrame(X, columns=["a", "b"])
 FRAME = pd.DataFrame({"km": X[:, 0], "to": np.where(X[:, 1] > 0, "A", "B")})
 
@@ -70,7 +71,7 @@ def use_learner(model: Any) -> Any:
 
 
 def use_ridge(model: Any) -> Any:
-    return [*use_learner(model), *model.predict(NEW, return_std=True)]
+    return [*use_learner(model), *model.predict(NEW, return_std=True), *model.predict_interval(NEW)]
 
 
 def more(targets: Any = None) -> Callable[[Any], Any]:
@@ -209,6 +210,12 @@ SPECIMENS: dict[str, Specimen] = {
     "preprocessing": Specimen(
         lambda: squeak.rows(FRAME, scale="standard", missing="mean").preprocessing, use_preprocessing
     ),
+    "preprocessing, clipped": Specimen(
+        lambda: squeak.rows(FRAME, scale="robust", missing="median").preprocessing, use_preprocessing
+    ),
+    "preprocessing, targets": Specimen(
+        lambda: squeak.rows(FRAME, target=Y, scale="standard", categories="target").preprocessing, use_preprocessing
+    ),
     "dictionary, text": Specimen(
         lambda: squeak.Squeak(PairwiseKernel(letters), ridge=0.1, random_state=0).fit(WORDS).dictionary_,
         use_words,
@@ -232,6 +239,38 @@ SPECIMENS: dict[str, Specimen] = {
     ),
     "kernel-classifier, whole numbers": Specimen(
         lambda: squeak.KernelClassifier(RBF(1.0), max_atoms=12, random_state=0).fit(X, Y > 0), use_learner
+    ),
+    "kernel-blend": Specimen(
+        lambda: squeak.KernelBlend(BLENDED, max_atoms=6, search_atoms=6, rounds=1, random_state=0).fit(X, Y),
+        use_learner,
+    ),
+    "local-experts": Specimen(
+        lambda: squeak.LocalExperts(
+            squeak.KernelBlend(BLENDED, max_atoms=5, search_atoms=5, rounds=0), leaf_rows=15, random_state=0
+        ).fit(X, np.c_[Y, -Y]),
+        use_learner,
+    ),
+    "local-experts, classes": Specimen(
+        lambda: squeak.LocalExperts(
+            squeak.KernelClassifier(RBF(1.0), max_atoms=5, loss="logistic"), leaf_rows=20, random_state=0
+        ).fit(X, LABELS),
+        use_learner,
+    ),
+    "auto-regressor": Specimen(
+        lambda: squeak.AutoRegressor(max_atoms=6, random_state=0).fit(X, Y),
+        lambda model: [
+            *use_learner(model),
+            *model.predict(NEW, return_std=True),
+            *model.predict_interval(NEW, 0.5),
+            model.relevance_,
+        ],
+    ),
+    "auto-regressor, table": Specimen(
+        lambda: squeak.AutoRegressor(max_atoms=6, random_state=0).fit(FRAME, Y),
+        lambda model: [repr(model), model.predict(FRAME[:3])],
+    ),
+    "auto-classifier": Specimen(
+        lambda: squeak.AutoClassifier(max_atoms=6, random_state=0).fit(X, LABELS), use_learner
     ),
     "kernel-gradient-descent": Specimen(
         lambda: KernelGradientDescent(RBF(1.0), max_iter=20).fit(X, Y), use_learner
@@ -279,7 +318,7 @@ for name in online.__all__:
     cls = getattr(online, name)
     if name.endswith("Regressor"):
         extra = {"max_atoms": 8, "rank": 4} if name.startswith("NOGD") else {}
-        extra = {"n_frequencies": 10} if name.startswith(("FOGD", "DualSGD")) else extra
+        extra = {"n_features": 20} if name.startswith(("FOGD", "DualSGD")) else extra
         SPECIMENS[f"online, {name}"] = Specimen(
             lambda cls=cls, extra=extra: cls(RBF(1.0), random_state=0, **extra).fit(X, Y), use_online_regressor
         )
@@ -290,5 +329,5 @@ SPECIMENS["online, three classes"] = Specimen(
     lambda: online.ConKonsClassifier(RBF(1.0), random_state=0).fit(X, LABELS), use_online_classifier
 )
 SPECIMENS["online, two classes"] = Specimen(
-    lambda: online.FOGDClassifier(RBF(1.0), n_frequencies=10, random_state=0).fit(X, Y > 0), use_online_classifier
+    lambda: online.FOGDClassifier(RBF(1.0), n_features=20, random_state=0).fit(X, Y > 0), use_online_classifier
 )

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from squeak import Squeak
-from squeak.core.accuracy import accuracy_meter
 from squeak.core.kernels import gram
 from squeak.kernels import RBF, Laplacian
 from squeak.leverage import accuracy, estimate_accuracy
 from squeak.samplers import ExactRLS, Uniform, merge
+from squeak.samplers.measured import accuracy_meter
 from tests.conftest import real_rows
 from tests.oracles import dense_accuracy
 

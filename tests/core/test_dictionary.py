@@ -41,10 +41,10 @@ def test_scores_and_dimension_are_the_dense_ones(d, X):
     [
         ({"ridge": 0.0}, "ridge must be positive"),
         ({"n_seen": 7}, "n_seen is 7"),
-        ({"copies": 0}, "counts must lie"),
+        ({"copies": 0}, "copies must be a whole number"),
         ({"eps": 1.0}, "eps must lie"),
         ({"oversampling": -5.0}, "oversampling must be positive"),
-        ({"copies": 1.5}, "copies a whole number"),
+        ({"copies": 1.5}, "copies must be a whole number"),
         ({"calibrated": "no"}, "calibrated must be True or False"),
         ({"indices": np.zeros(3)}, "indices has shape"),
     ],

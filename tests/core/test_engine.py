@@ -1,12 +1,15 @@
 """Threads, BLAS and seeds: order, errors, nesting, and places."""
 
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
 from squeak.core import engine
+from squeak.core.places import place
 from squeak.core.seeds import coins, draw_seed, generator_at
 
 
@@ -104,3 +107,55 @@ def test_memory_is_left_alone_where_nobody_asked_for_trimming(monkeypatch):
     assert allocator._libc() is None
     with allocator.freed_memory_kept():
         pass
+
+
+def test_a_task_waits_for_its_arguments_and_holds_no_thread(monkeypatch):
+    """One thread is enough for a chain of tasks, in whatever order they become ready."""
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "1")
+    with place() as here:
+        first = here.submit(lambda: time.sleep(0.05) or 2)
+        second = here.submit(lambda pair: sum(pair), [first, 3])
+        third = here.submit(lambda a, b: a * b, first, second)
+        assert here.gathered([third, first]) == [10, 2]
+        assert set(here.completed([first, second, third])) == {first, second, third}
+        assert here.map_ordered(lambda i: -i, range(3)) == [0, -1, -2]
+
+
+def test_the_error_of_a_task_is_that_of_all_that_need_it():
+    with place() as here:
+        failed = here.submit(lambda: 1 // 0)
+        after = here.submit(lambda x: x, failed)
+        with pytest.raises(ZeroDivisionError):
+            here.gathered([after])
+
+
+def test_what_is_finished_can_be_rescued_and_the_rest_is_dropped(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "1")
+    begun = threading.Event()
+    with place() as here:
+        tasks = {
+            "running": here.submit(lambda: begun.set() or time.sleep(0.1) or 1),
+            "failed": here.submit(lambda: 1 // 0),
+            "later": here.submit(lambda: 2),
+        }
+        tasks["last"] = here.submit(lambda x: x, tasks["later"])
+        begun.wait()
+        assert dict(here.rescued(tasks)) == {"running": 1}
+        assert tasks["later"].cancelled()
+        assert tasks["last"].cancelled()
+
+
+def test_results_that_nobody_holds_are_let_go():
+    class Large:
+        pass
+
+    with place() as here:
+        made = here.submit(Large)
+        kept = here.submit(lambda found: weakref.ref(found), made)
+        found = here.gathered([kept])[0]
+        assert found() is not None
+        del made
+        deadline = time.monotonic() + 5.0
+        while found() is not None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert found() is None

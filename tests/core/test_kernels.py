@@ -120,7 +120,7 @@ def test_median_of_equal_rows_is_refused():
 def test_unresolved_width_is_refused(X):
     with pytest.raises(ValueError, match="no width yet"):
         RBF("median")(X)
-    with pytest.raises(ValueError, match="'median' or 'auto'; it is 'meridian'"):
+    with pytest.raises(ValueError, match="'median', 'auto' or 'learned'; it is 'meridian'"):
         RBF("meridian").resolve(X)
 
 

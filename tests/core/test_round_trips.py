@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import squeak
-from squeak.core.sources.columns import canonical, text_of
-from squeak.core.sources.csv_files import MISSING_WORDS
+from squeak.data.columns import canonical, text_of
+from squeak.data.csv_text import MISSING_WORDS
 
 UTC = datetime.UTC
 INTS = {f"{sign}int{bits}": (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -306,7 +306,8 @@ def test_a_column_of_no_numbers_is_refused_by_name(name, form, tmp_path):
         return  # written as Python shows them
     _, error = encoded(source, {})
     assert isinstance(error, CLEAR)
-    assert "drop it" in str(error) or ("CSV" in form and "'v' is nan" in str(error))
+    advised = "drop=['v']" in str(error) or "make them one, or drop it" in str(error)
+    assert advised or ("CSV" in form and "'v' is nan" in str(error))
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -2,9 +2,11 @@ import contextlib
 import io
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
@@ -13,6 +15,8 @@ from sklearn.gaussian_process import kernels as gp
 import squeak
 from squeak import Dictionary, Kors, Squeak
 from squeak.core.storage import StorageError
+from squeak.data import Preprocessing
+from squeak.data.columns import CodeColumn, NumberColumn
 from squeak.kernels import RBF, Linear, Matern, PairwiseKernel
 from squeak.samplers import Uniform
 
@@ -258,3 +262,15 @@ def test_coefficients_that_no_model_has_are_refused(name, change, rng, tmp_path)
     with_array(tmp_path / "m.sqk", name, change)
     with pytest.raises(StorageError, match="content is damaged"):
         squeak.load(tmp_path / "m.sqk")
+
+
+def test_a_model_of_a_hundred_thousand_named_columns_comes_back(rng, tmp_path):
+    names = [f"column_{i}" for i in range(100_000)]
+    frame = pd.DataFrame(rng.random((3, len(names))), columns=names)
+    model = squeak.KernelRidge(RBF(1e3), alpha=1.0).fit(frame, [1.0, 2.0, 3.0])
+    encoding = Preprocessing((CodeColumn(names[0], ("a",)), *map(NumberColumn, names[1:])))
+    model.dictionary_ = replace(model.dictionary_, preprocessing=encoding)
+    squeak.save(model, tmp_path / "m.sqk")
+    again = squeak.load(tmp_path / "m.sqk")
+    assert again.dictionary_.preprocessing == encoding
+    assert again.feature_names_in_.tolist() == names

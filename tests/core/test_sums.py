@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from squeak.core.sums import sum_blocks, sum_parts
+from squeak.trees.sums import sum_blocks, sum_parts
 
 
 @pytest.fixture

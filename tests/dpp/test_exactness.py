@@ -108,7 +108,7 @@ def test_samples_are_exact_whatever_the_dictionary(name, paper, X, monkeypatch):
     assert is_exact(samples, kernel(X))
     assert max(seen) <= 1e-9
     expected = closed_form(dpp, kernel(X))
-    attempts = dpp._attempts
+    attempts = dpp._fitted.attempts
     assert abs(dpp.acceptance_rate_ - expected) < ERRORS * math.sqrt(expected * (1 - expected) / attempts) + 1e-9
 
 
@@ -128,8 +128,8 @@ def watch_acceptance(monkeypatch):
 
 def closed_form(dpp, L):
     """Return exp(z − log det(I + A) − r·s·(e^(1/r) − 1))·det(I + L), s the sum of the scores of all rows."""
-    surrogate, r = dpp._prepared[0].surrogate, dpp._proposer.draws
-    s = surrogate.scores(dpp._rows.X, 1.0).sum()
+    surrogate, r = dpp._fitted.prepared.surrogate, dpp._fitted.proposer.draws
+    s = surrogate.scores(dpp._fitted.rows.X, 1.0).sum()
     log = surrogate.trace(1.0) - surrogate.log_det(1.0) - r * s * math.expm1(1 / r)
     return float(np.exp(log) * np.linalg.det(np.eye(len(L)) + L))
 
@@ -150,7 +150,7 @@ def test_a_larger_k_than_the_kernel_gives_is_exact_too(X):
     kernel = kernel_of_size(X, 1.0)
     dpp = DPP(kernel, random_state=2).fit(X)
     assert is_exact(dpp.sample(1_500, k=4), kernel(X), 4)
-    assert len(dpp._prepared) == 2
+    assert len(dpp._fitted.levels) == 2
 
 
 @pytest.mark.slow
@@ -201,9 +201,9 @@ def test_forgetting_to_thin_by_the_true_score_is_caught(X, monkeypatch):
     monkeypatch.setattr(proposals.Proposer, "decide", careless)
     kernel = kernel_of_size(X, 1.7)
     dpp = DPP(kernel, Kors(oversampling=1.0), weighted=True, random_state=5).fit(X)
-    dpp._prepared[0].bounds[:2] *= 3.0  # still bounds
-    dpp._prepared[0].__dict__.pop("heights", None)
-    dpp._proposer = proposals.Proposer(dpp._prepared[0], 1.0)
+    dpp._fitted.prepared.bounds[:2] *= 3.0  # still bounds
+    dpp._fitted.prepared.__dict__.pop("heights", None)
+    dpp._fitted.proposer = proposals.Proposer(dpp._fitted.prepared, 1.0)
     assert not is_exact(dpp.sample(N // 4), kernel(X))
     monkeypatch.undo()
     assert is_exact(dpp.sample(N // 4), kernel(X))

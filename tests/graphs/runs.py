@@ -1,7 +1,7 @@
 """Runs of sparsifiers in processes of their own, for tests that kill them; imported by those processes."""
 
 from squeak import save
-from squeak.core.sources import source as sources
+from squeak.data import blocks as sources
 from squeak.graphs import OnlineSparsifier, StreamSparsifier
 from tests.samplers.runs import kill_at_step_of_write
 

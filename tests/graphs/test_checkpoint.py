@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import squeak
 from squeak.core import storage
-from squeak.core.sources import source as sources
+from squeak.data import blocks as sources
 from squeak.graphs import EdgeSample, OnlineSparsifier, StreamSparsifier
 from tests.graphs import runs
 
@@ -220,7 +220,7 @@ def test_a_damaged_checkpoint_is_a_storage_error(tmp_path):
         {"scored_nodes": None},
         {"sampler": "Squeak"},
         {"params": {**content["params"], "oversampling": 5.0}},
-        {"params": {**content["params"], "unknown": 5.0}},
+        {"params": {**content["params"], "copies": "many"}},
     ):
         storage.write(path, kind, arrays, {**content, **change})
         with pytest.raises(storage.StorageError, match="its content is damaged"):

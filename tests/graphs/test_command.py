@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 from squeak.cli.graphs import label
+from squeak.cli.reading import Chosen
 from squeak.graphs import HarmonicClassifier, StreamSparsifier
 from squeak.graphs.files import read_edges, write_edges
 from squeak.graphs.forms import read_graph
+from tests.commands import command
 from tests.graphs.oracles import two_cliques
-from tests.test_cli import command
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +101,8 @@ def cliques(tmp_path):
 def run_label(cliques, table, **options):
     pd.DataFrame(table).to_csv(cliques / "l.csv", index=False)
     settings = {"oversampling": None, "alpha": 1.0, "hold_out": 0.0, "seed": 0, "quiet": True} | options
-    label([str(cliques / "e.txt")], cliques / "l.csv", cliques / "out.csv", **settings)
+    files = {"labels": cliques / "l.csv", "out": cliques / "out.csv"}
+    label([str(cliques / "e.txt")], reading=Chosen(), **files, **settings)
     return pd.read_csv(cliques / "out.csv")
 
 

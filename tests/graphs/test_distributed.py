@@ -16,6 +16,7 @@ from squeak.core.seeds import draw_seed
 from squeak.graphs import DistributedSparsifier, StreamSparsifier, spectral_accuracy
 from squeak.graphs import state as state_room
 from squeak.graphs import thinning as thinning_room
+from squeak.graphs.base import GraphPlan
 from squeak.graphs.distributed import EdgeWork
 from squeak.graphs.edges import Edges
 from squeak.graphs.files import write_edges
@@ -23,8 +24,8 @@ from squeak.graphs.forest import spanned_alike
 from squeak.graphs.oracle import Oracle, Scoring
 from squeak.graphs.sample import joined
 from squeak.samplers import Tree
-from squeak.samplers.parts import ArrayPart, PartError
-from squeak.samplers.tree_run import node_seed
+from squeak.trees.parts import ArrayPart, PartError
+from squeak.trees.run import node_seed
 from tests.graphs.oracles import random_graph
 from tests.graphs.test_sparsify import CLIQUES, biased, shuffled
 
@@ -48,7 +49,7 @@ def small(monkeypatch):
 
 def tree(e, seed, copies=1):
     """Return the root of a tree of three leaves, computed by the nodes' own functions."""
-    work = EdgeWork(state_room.GraphPlan(2.0, copies, Scoring(0.0), True, 20, "edges"))
+    work = EdgeWork(GraphPlan(2.0, copies, Scoring(0.0), True, 20, "edges"))
     rows = np.column_stack([e.u, e.v, e.weights])
     cuts = [0, 30, 60, len(e)]
     leaves = [work.leaf(ArrayPart(rows, a, b), i, seed + i, 0)[0] for i, (a, b) in enumerate(pairwise(cuts))]
@@ -66,7 +67,7 @@ def test_weights_are_unbiased_through_two_levels(small):
 def test_scores_by_the_current_weight_are_still_unbiased_but_keep_too_many(edges, monkeypatch):
     """The trap of spec A, section 7.1: a_e in the score is the original weight."""
     right = len(learn().fit(edges).sample_)
-    monkeypatch.setattr(Oracle, "own_scores", lambda self, original: self._own[self._place])
+    monkeypatch.setattr(Oracle, "own_scores", lambda self, original: self.leverage[self._place])
     assert len(learn().fit(edges).sample_) > 1.15 * right
 
 
@@ -86,7 +87,7 @@ def test_a_node_is_the_merge_of_its_children(edges):
     leaves = []
     for i in range(3):
         stream = state_room.StreamState(
-            state_room.GraphPlan(12.0, 1, Scoring(0.0), True, 200, str(i)), node_seed(seed, i), drops=True
+            GraphPlan(12.0, 1, Scoring(0.0), True, 200, str(i)), node_seed(seed, i), drops=True
         )
         stream.read(edges.take(slice(cuts[i], cuts[i + 1])))
         leaves.append(stream.result())
@@ -162,30 +163,36 @@ def test_a_bad_part_is_named():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.xdist_group("cluster")
-def test_a_killed_worker_does_not_change_the_bits(edges):
+def test_a_killed_worker_does_not_change_the_bits(edges, tmp_path):
     pytest.importorskip("distributed")
-    from tests.samplers.test_cluster import cluster_of, run_and_kill
+    from tests.samplers.test_cluster import cluster_of, deadly
 
-    big = shuffled(random_graph(3000, 400_000, 1))
-    params = {"n_leaves": 6, "n_nodes": 3000, "oversampling": 10}
-    expected = learn(**params).fit(big).sample_
+    parts = [partial(np.asarray, part) for part in np.array_split(as_array(edges), 4)]
+    expected = learn(n_leaves=None).fit(parts).sample_
+    parts[2], killer = deadly(parts[2](), tmp_path)  # the first is looked at before the run
     with cluster_of(2) as client:
         assert learn().fit(edges).sample_ == learn_without(client, edges)
-        found, hit = run_and_kill(None, client, 0, run=lambda: learn(**params).fit(big).sample_)
-        assert found == expected
-        assert hit
+        killer.start()
+        found = learn(n_leaves=None).fit(parts).sample_
+        killer.join()
+    assert found == expected
+    assert (tmp_path / "killed").exists()
+
+
+def as_array(edges):
+    return np.column_stack([edges.u, edges.v, edges.weights])
 
 
 def learn_without(client, edges):
     """Run the same on threads of this process while the client is out of sight."""
-    from squeak.samplers import tree_run
+    from squeak.core import places
 
-    real = tree_run.active_client
-    tree_run.active_client = lambda: None
+    real = places.cluster
+    places.cluster = lambda: None
     try:
         return learn().fit(edges).sample_
     finally:
-        tree_run.active_client = real
+        places.cluster = real
 
 
 def test_a_tree_of_parts_reads_small_graphs_and_last_nodes_as_they_are():

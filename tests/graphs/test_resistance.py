@@ -5,12 +5,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from squeak.core.seeds import draw_seed
 from squeak.graphs import edge_leverage, effective_resistances, knn_graph, sparsify
+from squeak.graphs import exact as exact_room
+from squeak.graphs import oracle as oracle_room
 from squeak.graphs import projections as projections_room
 from squeak.graphs.edges import check_edges, merged
 from squeak.graphs.forest import best_forest, bridges, forest_beyond
-from squeak.graphs.oracle import Oracle, Scoring
-from squeak.graphs.resistance import leverage_of
+from squeak.graphs.oracle import Oracle, Scoring, leverage_of
 from squeak.graphs.solver import NormalisedSystem
 from tests.graphs.oracles import dense_laplacian, dense_leverage, is_bridge, random_graph, two_cliques
 
@@ -47,12 +49,12 @@ def test_with_a_ridge_they_sum_to_the_effective_dimension(graph):
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.7])
-def test_projections_are_within_eta_of_the_dense_formula(graph, ridge):
-    """k = 24·log(n)/η² projections: an edge fails with probability below 2·n⁻⁴; 14 settings, fixed seeds."""
-    eta = 0.4
-    k = int(np.ceil(24 * np.log(graph.n_nodes) / eta**2))
-    found = leverage_of(graph, "projections", ridge=ridge, n_projections=k, tolerance=1e-6, seed=3)
-    assert np.abs(found / dense_leverage(graph, ridge) - 1).max() < eta
+def test_projections_are_within_the_error_of_the_dense_formula(graph, ridge):
+    """k = 24·log(n)/error² projections: an edge fails with probability below 2·n⁻⁴; 14 settings, fixed seeds."""
+    error = 0.4
+    k = int(np.ceil(24 * np.log(graph.n_nodes) / error**2))
+    found = leverage_of(graph, "projections", ridge=ridge, n_projections=k, tol=1e-6, seed=3)
+    assert np.abs(found / dense_leverage(graph, ridge) - 1).max() < error
 
 
 def biased(graph, ridge, runs=400):
@@ -197,9 +199,9 @@ def test_slow_systems_go_on_with_a_stronger_preconditioner(strong, monkeypatch):
     ("options", "message"),
     [
         ({"method": "guess"}, "method must be one of"),
-        ({"ridge": -1.0}, "not negative"),
-        ({"eta": 0.0}, "eta must lie"),
-        ({"tolerance": 0.1}, "at most 1e-3"),
+        ({"ridge": -1.0}, "ridge must lie between 0"),
+        ({"error": 0.0}, "error must be positive"),
+        ({"tol": 0.1}, "at most 0.001"),
         ({"n_projections": 0}, "n_projections"),
     ],
 )
@@ -215,6 +217,24 @@ def test_projections_see_what_holds_two_parts_together(joins, weight, ridge):
     graph, across = two_cliques(60, joins, weight)
     found = edge_leverage(graph, "projections", ridge=ridge, random_state=0)[across]
     np.testing.assert_allclose(found, edge_leverage(graph, "exact", ridge=ridge)[across], rtol=0.15)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.7])
+@pytest.mark.parametrize("small", [1000, 30], ids=["small", "large"])
+def test_a_graph_has_one_score_whoever_asks(graph, ridge, small, monkeypatch):
+    """What the sparsifiers score is what the user is told, for small, thin and large graphs and for pieces."""
+    for room in (oracle_room, exact_room):
+        monkeypatch.setattr(room, "SMALL", small)
+    oracle = Oracle(graph, Scoring(ridge), 5)
+    told = edge_leverage(graph, ridge=ridge, error=0.1, random_state=np.random.default_rng(3))
+    asked = Oracle(graph, Scoring(ridge), draw_seed(np.random.default_rng(3))).own_scores(graph.weights)
+    np.testing.assert_array_equal(told, asked)
+    if graph.n_nodes <= small or len(graph) <= 2 * graph.n_nodes:  # by default too: these are exact
+        np.testing.assert_array_equal(edge_leverage(graph, ridge=ridge, random_state=0), oracle.leverage)
+        np.testing.assert_allclose(oracle.leverage, dense_leverage(graph, ridge), atol=1e-9)
+    if graph.n_nodes <= small:
+        parallel = oracle.new_scores(graph.u, graph.v, graph.weights)
+        np.testing.assert_allclose(parallel, oracle.leverage / (1 + oracle.leverage), rtol=1e-6)
 
 
 def test_the_oracle_of_a_stream_sees_it_too():

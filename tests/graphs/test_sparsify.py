@@ -7,6 +7,7 @@ seen (see tests/samplers/test_unbiased.py).
 
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 
 import networkx as nx
@@ -28,11 +29,11 @@ from squeak.graphs import (
 from squeak.graphs import accuracy as accuracy_room
 from squeak.graphs import state as state_room
 from squeak.graphs import thinning as thinning_room
+from squeak.graphs.base import Sparsifier, make_plan
 from squeak.graphs.edges import check_edges, merged
 from squeak.graphs.forest import best_forest, spanned_alike
 from squeak.graphs.sample import EdgeSample
-from squeak.graphs.sparsify import SparsifyParameters, sample_edges
-from squeak.graphs.state import make_plan
+from squeak.graphs.sparsifying import sample_edges
 from tests.graphs.oracles import COMPLETE, dense_accuracy, dense_laplacian, random_graph
 
 RUNS = 500
@@ -150,7 +151,7 @@ def test_certain_edges_stay_and_impossible_ones_go():
 
 def test_drawing_by_node_is_more_accurate_than_coins_of_their_own():
     graph = random_graph(300, 20_000, 0)
-    plan = make_plan(SparsifyParameters(10.0, 0.0, 1, True))
+    plan = make_plan(Sparsifier(10.0, connected=True))
     scores = edge_leverage(graph)
     found = {
         independent: np.mean(
@@ -246,7 +247,7 @@ def test_accuracy_is_the_dense_norm_both_ways(seed, ridge, monkeypatch):
     exact = dense_accuracy(graph, H, ridge)
     assert spectral_accuracy(graph, H, ridge) == pytest.approx(exact, rel=1e-7)
     monkeypatch.setattr(accuracy_room, "DENSE", 1)
-    assert spectral_accuracy(graph, H, ridge, tolerance=1e-6) == pytest.approx(exact, rel=1e-3)
+    assert spectral_accuracy(graph, H, ridge, tol=1e-6) == pytest.approx(exact, rel=1e-3)
 
 
 def test_the_sandwich_holds_at_the_measured_accuracy_and_not_below(monkeypatch):
@@ -340,7 +341,7 @@ def test_a_damaged_sample_is_refused(name, small, tmp_path):
     [
         ({"oversampling": 0}, "oversampling must be positive"),
         ({"oversampling": "much"}, "'theory' with eps"),
-        ({"ridge": -1}, "not negative"),
+        ({"ridge": -1}, "ridge must lie between 0"),
         ({"copies": 0}, "copies must be"),
         ({"n_nodes": 0}, "n_nodes must be"),
         ({"random_state": "x"}, "random_state"),
@@ -378,7 +379,7 @@ def test_a_result_at_a_scoring_is_not_thinned_with_the_same_coins(monkeypatch):
     monkeypatch.setattr(state_room, "FIRST", 25)
     monkeypatch.setattr(state_room.StreamState, "_first_size", lambda self, nodes: 25)
     graph = random_graph(30, 400, 1)
-    plan = state_room.make_plan(StreamSparsifier(3.0))
+    plan = make_plan(StreamSparsifier(3.0))
     stream = state_room.StreamState(plan, 5, drops=True)
     scorings = 0
     for place in np.random.default_rng(0).permutation(len(graph)):
@@ -445,3 +446,17 @@ def test_a_sample_of_impossibly_many_nodes_is_refused(tmp_path):
     storage.write(tmp_path / "bad.sqk", "edges", arrays, {**content, "n_nodes": 10**15})
     with pytest.raises(storage.StorageError, match="content is damaged"):
         EdgeSample.load(tmp_path / "bad.sqk")
+
+
+@pytest.mark.parametrize("ridge", [0.0, 2.0])
+def test_nodes_without_edges_cost_nothing(ridge, tmp_path):
+    sample = StreamSparsifier(ridge=ridge, random_state=0).fit(COMPLETE).sample_
+    replace(sample, n_nodes=sample.n_nodes + 2 * 10**9).save(tmp_path / "wide.sqk")
+    tracemalloc.start()
+    try:
+        wide = EdgeSample.load(tmp_path / "wide.sqk")
+        assert wide.effective_dimension() == pytest.approx(sample.effective_dimension(), rel=1e-12)
+        assert wide.n_components == sample.graph.components()[0] + 2 * 10**9
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()

@@ -157,6 +157,14 @@ def test_weights_of_any_size_in_full(what):
     run()
 
 
+def test_a_factor_that_overflows_is_replaced_without_a_warning():
+    """Two cliques of five with a bridge, 271 powers of ten apart: what a sparse factor solves for is infinite."""
+    powers = [-29, 0, 0, -66, 80, 83, -52, 0, 107, 57, -150, 0, 0, 37, 0, 121, 39, -50, 0, -35, -87]
+    u, v = np.triu_indices(5, 1)
+    ends = np.concatenate([u, [4], u + 5]), np.concatenate([v, [5], v + 5])
+    check_leverage(merged(check_edges(*ends, [10.0**power for power in powers], 10)))
+
+
 @pytest.mark.parametrize("method", ["exact", "factor", "projections"])
 def test_a_triangle_with_weights_nineteen_powers_of_ten_apart(method):
     for weights in ((1.0, 1.0, 1e19), (1.0, 1e19, 1.0), (1e19, 1.0, 1.0), (1.0, 1e19, 1e-19), (1e-19, 1.0, 1e19)):

@@ -76,7 +76,7 @@ def test_a_missing_target_or_weight_is_named_by_its_row(learner, data):
 def test_random_features_learn_from_rows_that_hardly_resemble_each_other():
     """At width 1 in a hundred columns K is the identity to the last bit, with one eigenvalue only."""
     X = np.random.default_rng(0).standard_normal((2000, 100))
-    model = RandomFeatureRegressor(RBF(1.0), max_passes=2, random_state=0).fit(X, X[:, 0])
+    model = RandomFeatureRegressor(RBF(1.0), max_iter=2, random_state=0).fit(X, X[:, 0])
     assert np.isfinite(model.predict(X)).all()
 
 

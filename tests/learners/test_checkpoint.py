@@ -6,8 +6,8 @@ import pytest
 import squeak
 from squeak import KernelClassifier, KernelRidge
 from squeak.core import storage
-from squeak.core.sources import source as sources
 from squeak.core.storage import StorageError
+from squeak.data import blocks as sources
 from squeak.kernels import RBF
 from squeak.learners import KernelRidgeCV
 from squeak.samplers import Uniform

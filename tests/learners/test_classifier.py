@@ -31,7 +31,7 @@ def test_squared_loss_is_ridge_regression_on_signs(data):
     ridge = KernelRidge(alpha=0.5, dictionary=model.dictionary_).fit(X, sign - sign.mean())
     assert np.allclose(model.decision_function(X), ridge.predict(X) + sign.mean())
     assert np.array_equal(model.predict(X), model.decision_function(X) > 0)
-    assert not hasattr(model, "predict_proba")
+    assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
 def test_logistic_loss_finds_the_minimum_of_a_general_optimiser(data):
@@ -154,7 +154,6 @@ def test_models_go_through_files(loss, labels, data, tmp_path):
     ("changes", "message"),
     [
         ({"loss": "hinge"}, "loss must be"),
-        ({"loss": "logistic", "alpha": "auto"}, "alpha='auto' is for the squared loss"),
     ],
 )
 def test_bad_parameters_get_one_clear_error(changes, message, data):
@@ -176,3 +175,21 @@ def test_columns_of_text_are_named_with_their_cure(rng):
     table = pd.DataFrame({"a": rng.random(40), "kind": ["x", "y"] * 20})
     with pytest.raises(ValueError, match=r"could not convert string.*squeak\.rows\(X, y\) makes numbers"):
         KernelClassifier(random_state=0).fit(table, np.arange(40) % 2)
+
+
+def test_class_weights_may_be_zero_but_not_negative(waves):
+    X, y = waves
+    c = (y > 0).astype(int) + (X[:, 1] > 0)
+    model = KernelClassifier(RBF(1.0), class_weight={0: 0, 1: 1, 2: 1}).fit(X[:50], c[:50])
+    assert 0 not in model.predict(X[:50])
+    for weights in ({0: -1, 1: 1}, {0: 0, 1: 0}):
+        with pytest.raises(ValueError, match="class_weight must not be negative"):
+            KernelClassifier(RBF(1.0), class_weight=weights, max_atoms=20).fit(X, (y > 0) * 1)
+
+
+def test_probabilities_belong_to_the_fit(waves):
+    X, y = waves
+    model = KernelClassifier(RBF(1.0), max_atoms=20).fit(X, y > 0)
+    before = model.predict_proba(X)
+    assert np.array_equal(model.set_params(loss="logistic").predict_proba(X), before)
+    assert not np.allclose(model.fit(X, y > 0).predict_proba(X), before)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import squeak
-from squeak import KernelClassifier, KernelRidge, Squeak
+from squeak import KernelClassifier, KernelRidge, KernelRidgeCV, Squeak
 from squeak.core.nystrom import TriangularFeatures
 from squeak.kernels import RBF
 from squeak.learners.base import landmarks
@@ -304,3 +304,19 @@ def test_a_tolerance_below_rounding_keeps_the_best_iterate():
     for case in RIDGE_CASES:
         if wanted.items() <= case.items():
             check_ridge(case)
+
+
+@pytest.mark.parametrize("size", [2.0**-660, 2.0**660])
+def test_falkon_solves_targets_of_any_size_in_their_own_units(waves, size):
+    X, y = waves
+    model = KernelRidge(RBF(1.0), alpha=0.1, max_atoms=20, solver="falkon", random_state=0)
+    right = model.fit(X, y).predict(X)
+    assert np.abs(model.fit(X, y * size).predict(X) / size - right).max() < 1e-12
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_a_search_refuses_targets_whose_squares_are_no_numbers(waves, size):
+    X, y = waves
+    for model in (KernelRidge(RBF(1.0), alpha="auto", max_atoms=20), KernelRidgeCV(RBF(1.0), max_atoms=20)):
+        with pytest.raises(ValueError, match="scale the targets"):
+            model.fit(X, y * size)

@@ -66,7 +66,7 @@ def test_a_fit_by_falkon_says_that_it_cannot_go_on(data):
 
 
 @pytest.mark.parametrize(
-    "model", [KernelRidge(RBF(1.0), max_atoms=30), Nystroem(RBF(1.0), max_atoms=30), KernelPCA(2, RBF(1.0))]
+    "model", [KernelRidge(RBF(1.0), max_atoms=30), Nystroem(RBF(1.0), max_atoms=30), KernelPCA(2, kernel=RBF(1.0))]
 )
 def test_more_rows_of_another_width_are_refused(model, data):
     X, y = data
@@ -148,3 +148,10 @@ def test_a_table_of_dates_is_refused_and_a_mask_that_hides_nothing_is_not(data):
     plain = KernelRidge(RBF(1.0), max_atoms=20, random_state=0).fit(X, y).predict(X)
     masked = KernelRidge(RBF(1.0), max_atoms=20, random_state=0).fit(np.ma.array(X), y).predict(X)
     assert np.array_equal(plain, masked)
+
+
+def test_another_number_of_outputs_is_refused(waves):
+    X, y = waves
+    model = KernelRidge(RBF(1.0), dictionary=X[:20]).partial_fit(X[:100], np.c_[y, y][:100])
+    with pytest.raises(ValueError, match="another number of outputs"):
+        model.partial_fit(X[100:], y[100:, None])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 import squeak
 from squeak import KernelClassifier, KernelRidge, KernelRidgeCV
-from squeak.core.sources.parquet import ParquetReader
+from squeak.data.parquet import ParquetReader
 from squeak.kernels import RBF
 
 GROUPS = 5
@@ -68,6 +70,7 @@ def rows(path, target):
     ],
     ids=["ridge", "intercept", "auto", "given", "cv", "classes", "classes auto", "classes given"],
 )
+@pytest.mark.filterwarnings("ignore:alpha='auto' ended at the largest")  # the targets are noise
 def test_a_fit_reads_each_row_group_this_often(model, target, passes, path, read):
     source = rows(path, target)
     read.clear()
@@ -75,6 +78,7 @@ def test_a_fit_reads_each_row_group_this_often(model, target, passes, path, read
     assert read == Counter(dict.fromkeys(range(GROUPS), passes))
 
 
+@pytest.mark.filterwarnings("ignore:alpha='auto' ended at the largest")
 @pytest.mark.parametrize("alpha", [0.1, "auto"])
 def test_a_file_and_an_array_give_one_intercept_and_one_model(alpha, path, table):
     X, y, c = table
@@ -120,3 +124,38 @@ def test_classes_are_found_while_the_dictionary_is_learned(path, table):
 def test_a_target_of_numbers_is_refused_while_the_dictionary_is_learned(path):
     with pytest.raises(ValueError, match=r"[Uu]nknown label type|each a class of its own"):
         KernelClassifier(RBF(1.0), max_atoms=60, random_state=0).fit(rows(path, "y"))
+
+
+def test_auto_does_not_need_the_number_of_rows_beforehand(waves, waves_file):
+    path, rows, y = waves_file
+    source = squeak.rows(path, "y", scale="standard")
+    assert source.n_rows is None
+    model = KernelRidge(RBF(1.0), alpha="auto", max_atoms=40, random_state=0).fit(source)
+    assert model.alpha_ < 5
+    assert model.score(rows, y) > 0.95
+
+
+def test_a_dictionary_brings_its_preprocessing(waves_file):
+    path, rows, y = waves_file
+    d = (
+        KernelRidge(RBF(1.0), alpha=0.1, max_atoms=30, random_state=0)
+        .fit(squeak.rows(path, "y", scale="standard"))
+        .dictionary_
+    )
+    assert KernelRidge(dictionary=d, alpha=0.1).fit(rows, y).score(rows, y) > 0.9
+    with pytest.raises(ValueError, match="preprocessed in another way"):
+        KernelRidge(dictionary=d, alpha=0.1).fit(squeak.rows(path, "y", scale=None))
+    encoded = np.asarray(d.preprocessing.encode(rows))
+    given = KernelRidge(RBF(1.0), dictionary=encoded[:30], alpha=0.1).fit(squeak.rows(path, "y", scale="standard"))
+    assert given.score(rows, y) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:column 'a' spreads")
+def test_missing_values_at_prediction_are_a_matter_of_the_fit(waves_file, tmp_path):
+    path, columns, _ = waves_file
+    KernelRidge(RBF("median"), max_atoms=20).fit(squeak.rows(path, "y")).save(tmp_path / "m.sqk")
+    columns.assign(a=np.nan).to_csv(tmp_path / "holes.csv", index=False)
+    command = [sys.executable, "-m", "squeak", "predict", "m.sqk", "holes.csv", "--out", "out.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "or fit the model with --missing median" in " ".join(done.stderr.split())

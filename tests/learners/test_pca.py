@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import squeak
 from squeak import KernelPCA, Squeak
+from squeak.core import storage
 from squeak.core.kernels import gram
 from squeak.core.nystrom import TriangularFeatures
 from squeak.kernels import RBF, Laplacian, Linear, Matern
@@ -210,3 +211,11 @@ def test_noise_goes_out_with_the_last_components(rng, kernel):
     mine = KernelPCA(4, kernel=kernel, max_atoms=80, random_state=0).fit(noisy)
     off = np.abs(np.hypot(*mine.inverse_transform(mine.transform(noisy)).T) - 1).mean()
     assert off < 0.75 * np.abs(np.hypot(*noisy.T) - 1).mean()
+
+
+@pytest.mark.parametrize("square", [[0.0, 40.0], [39.0, 40.0], [40.0, -1.0]])
+def test_sums_that_are_not_those_of_the_rows_are_refused(square, X, tmp_path):
+    arrays, content = KernelPCA(2, kernel=RBF(1.0), max_atoms=12, random_state=0).fit(X[:40]).to_parts()
+    storage.write(tmp_path / "bad.sqk", "kernel-pca", arrays | {"square": np.array(square)}, content)
+    with pytest.raises(storage.StorageError, match=r"the weight of its rows|'square' holds NaN, or lies outside"):
+        squeak.load(tmp_path / "bad.sqk")

@@ -8,14 +8,17 @@ from sklearn.base import clone
 
 import squeak
 from squeak import (
+    KernelBlend,
     KernelCCA,
     KernelKMeans,
     KernelPCA,
+    LocalExperts,
     RandomFeatureClassifier,
     RandomFeatureRegressor,
     RandomFeatures,
 )
-from squeak.core.sources import source as sources
+from squeak.core import places
+from squeak.data import blocks as sources
 from squeak.kernels import RBF
 
 N = 2000
@@ -46,17 +49,19 @@ def small_blocks(monkeypatch):
 
 def cases(X):
     atoms = X[::40]
-    sgd = {"n_features": 50, "batch_size": 37, "max_passes": 3, "shuffle": False, "random_state": 0}
+    sgd = {"n_features": 50, "batch_size": 37, "max_iter": 3, "shuffle": False, "random_state": 0}
     return {
-        "pca": (KernelPCA(4, RBF(1.5), dictionary=atoms), None),
-        "kmeans": (KernelKMeans(3, RBF(1.5), dictionary=atoms, tol=1e-4, random_state=0), None),
+        "pca": (KernelPCA(4, kernel=RBF(1.5), dictionary=atoms), None),
+        "kmeans": (KernelKMeans(3, kernel=RBF(1.5), dictionary=atoms, tol=1e-4, random_state=0), None),
         "cca": (
-            KernelCCA(2, RBF(1.5), RBF(1.0), dictionary=atoms, dictionary_y=np.linspace(-2, 2, 9)[:, None]),
+            KernelCCA(
+                2, kernel=RBF(1.5), kernel_y=RBF(1.0), dictionary=atoms, dictionary_y=np.linspace(-2, 2, 9)[:, None]
+            ),
             "y",
         ),
-        "features": (RandomFeatures(RBF(1.5), 40, random_state=0), None),
+        "features": (RandomFeatures(RBF(1.5), n_features=40, random_state=0), None),
         "regressor": (RandomFeatureRegressor(RBF("median"), **sgd), "y"),
-        "classifier": (RandomFeatureClassifier(RBF(1.5), "logistic", **sgd), "kind"),
+        "classifier": (RandomFeatureClassifier(RBF(1.5), loss="logistic", **sgd), "kind"),
     }
 
 
@@ -95,14 +100,14 @@ def test_files_read_block_by_block_give_the_same(name, table, path, small_blocks
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_shuffled_rows_are_the_same_where_they_make_one_block(table, path, shuffle):
     X, y = table
-    model = RandomFeatureRegressor(RBF("median"), 50, max_passes=3, shuffle=shuffle, random_state=0)
+    model = RandomFeatureRegressor(RBF("median"), n_features=50, max_iter=3, shuffle=shuffle, random_state=0)
     same(clone(model).fit(X, y), clone(model).fit(squeak.rows(path, target="y", columns=["a", "b", "c"])), X)
 
 
 def test_a_shuffle_matters_for_sorted_rows(table):
     X, y = table
     order = np.argsort(y)
-    made = RandomFeatureRegressor(RBF(1.5), 100, max_passes=3, validation_fraction=0, random_state=0)
+    made = RandomFeatureRegressor(RBF(1.5), n_features=100, max_iter=3, validation_fraction=0, random_state=0)
     shuffled, as_is = (clone(made).set_params(shuffle=s).fit(X[order], y[order]) for s in (True, False))
     assert shuffled.score(X, y) > as_is.score(X, y) + 0.05
 
@@ -111,9 +116,9 @@ def test_scaled_columns_are_scaled_again_for_new_rows(table, path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(10.0 * table[0] + 5.0, columns=list("abc"))
     source = squeak.rows(frame, target=table[1], scale="standard")
-    model = RandomFeatureRegressor(RBF(1.0), 60, random_state=0).fit(source)
+    model = RandomFeatureRegressor(RBF(1.0), n_features=60, random_state=0).fit(source)
     scaled = source.collect()[0]
-    plain = RandomFeatureRegressor(RBF(1.0), 60, random_state=0).fit(scaled, table[1])
+    plain = RandomFeatureRegressor(RBF(1.0), n_features=60, random_state=0).fit(scaled, table[1])
     np.testing.assert_allclose(model.predict(frame), plain.predict(scaled), atol=1e-9)
     np.testing.assert_allclose(model.predict(source), plain.predict(scaled), atol=1e-9)
     with pytest.raises(ValueError, match="preprocessed in another way"):
@@ -142,3 +147,15 @@ def client():
 def test_a_cluster_gives_the_same(table, path, client):
     for name in set(NAMES) - {"features"}:  # one test, so that one cluster is enough for all
         same(in_memory(name, table), from_file(name, table, path), table[0])
+
+
+def test_a_cluster_fits_the_same_local_experts(table, client, monkeypatch):
+    X, y = table
+    blend = KernelBlend([RBF(1.5)], max_atoms=30, search_atoms=20, rounds=0)
+    model = LocalExperts(blend, leaf_rows=700, split_kernel=RBF(1.5), random_state=0)
+    there = clone(model).fit(X, y).predict(X)
+    with monkeypatch.context() as alone:
+        alone.setattr(places, "cluster", lambda: None)
+        here = clone(model).fit(X, y)
+    assert here.tree_.n_leaves > 3
+    np.testing.assert_allclose(there, here.predict(X), atol=1e-9)

@@ -135,9 +135,12 @@ def test_the_standard_deviation_is_the_gaussian_processs(data):
     mean, std = KernelRidge(RBF(1.5), alpha=0.1, dictionary=X).fit(X, y).predict(T, return_std=True)
     expected = theirs.predict(T, return_std=True)
     assert np.abs(mean - expected[0]).max() < 1e-8
-    assert np.abs(std - expected[1]).max() < 1e-6
+    model = KernelRidge(RBF(1.5), alpha=0.1, dictionary=X).fit(X, y)
+    of_f = np.sqrt(std**2 - model.noise_**2) * np.sqrt(0.1) / model.noise_  # theirs is on the kernel's scale
+    assert np.abs(of_f - expected[1]).max() < 1e-6
     few = KernelRidge(RBF(1.5), alpha=0.1, max_atoms=40, random_state=0).fit(X, y)
-    assert few.predict(T + 100.0, return_std=True)[1] == pytest.approx(1.0)  # far from all rows: the prior
+    far = few.noise_[0] * np.sqrt(1 + 1 / 0.1)  # from all rows: the prior, and the noise
+    assert few.predict(T + 100.0, return_std=True)[1] == pytest.approx(far)
 
 
 def test_partial_fit_on_a_dictionary_is_one_fit(data):
@@ -350,3 +353,29 @@ def test_an_exact_solution_near_rounding_is_right_or_falls_back(alpha):
     assert np.abs(predicted - exact).max() < 1e-9 * np.abs(exact).max()
     assert bool(found) == (alpha < 1e-2)
     assert all("lost in the rounding" in str(warning.message) for warning in found)
+
+
+def test_auto_follows_the_scale_of_weights(waves):
+    X, y = waves
+    found = [
+        KernelRidge(RBF(1.0), alpha="auto", max_atoms=50, random_state=0).fit(X, y, np.full(200, s)).alpha_ / s
+        for s in (1e-6, 1.0, 1e6)
+    ]
+    assert np.allclose(found, found[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_targets_of_other_types_are_summed_as_doubles(dtype, waves):
+    X, _ = waves
+    y = (1e6 * X[:, 0]).astype(dtype)
+    one, two = (
+        KernelRidge(RBF(1.0), max_atoms=20, alpha="auto", random_state=0).fit(X, v).alpha_
+        for v in (y, y.astype(float))
+    )
+    assert one == two
+
+
+def test_repeated_rows_with_a_tiny_alpha_are_solved_on_their_span(waves):
+    X, y = waves
+    model = KernelRidge(RBF(1.0), alpha=1e-14).fit(np.r_[X[:20], X[:20]], np.r_[y[:20], y[:20]])
+    assert np.abs(model.predict(X[:20]) - y[:20]).max() < 1e-3

@@ -6,7 +6,7 @@ import pytest
 import squeak
 from squeak import online
 from squeak.core import storage
-from squeak.core.sources import source as sources
+from squeak.data import blocks as sources
 from squeak.online import progressive_validation
 from tests.stopping import run_with_stops
 

@@ -1,10 +1,14 @@
 """An interrupted stream goes on from ``n_seen_`` and ends where one that was never interrupted ends."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from squeak.kernels import RBF
 from squeak.online import (
+    ConKonsClassifier,
     ConKonsRegressor,
     DualSGDRegressor,
     FOGDRegressor,
@@ -20,8 +24,8 @@ ESTIMATORS = {
     "ProsNKons": ProsNKonsRegressor(random_state=0),
     "Kons": KonsRegressor(),
     "KernelOGD": KernelOGDRegressor(penalty=0.01),
-    "FOGD": FOGDRegressor(n_frequencies=10, random_state=0),
-    "DualSGD": DualSGDRegressor(n_frequencies=10, max_atoms=20, random_state=0),
+    "FOGD": FOGDRegressor(n_features=20, random_state=0),
+    "DualSGD": DualSGDRegressor(n_features=20, max_atoms=20, random_state=0),
     "NOGD": NOGDRegressor(max_atoms=40, rank=10),
 }
 
@@ -55,9 +59,45 @@ def test_an_interrupted_stream_ends_where_another_does(name, kernel, data):
 
 def test_an_error_in_the_middle_of_a_block_undoes_the_block(data):
     X, y = data
-    model = FOGDRegressor(RBF(1e-3), n_frequencies=10, random_state=0).partial_fit(X, y)
+    model = FOGDRegressor(RBF(1e-3), n_features=20, random_state=0).partial_fit(X, y)
     before = model.predict(X)
     with pytest.raises(ValueError, match="overflow"):
         model.partial_fit(np.vstack([X, [[1e306, 1e306]]]), np.append(y, 0.0))
     assert model.n_seen_ == len(X)
     assert np.array_equal(model.predict(X), before)
+
+
+def test_classes_of_a_first_call_that_failed_are_forgotten(data):
+    X, y = data
+    for call in (
+        lambda model: model.partial_fit(X * np.nan, y > 0, classes=[0, 1]),
+        lambda model: model.learn_one(X[0] * np.nan, 0, classes=[0, 1]),
+    ):
+        model = ConKonsClassifier(random_state=0)
+        with pytest.raises(ValueError, match="NaN"):
+            call(model)
+        with pytest.raises(NotFittedError):
+            model.predict_one(X[0])
+        assert model.partial_fit(X, np.where(y > 0, "a", "b"), classes=["a", "b"]).classes_.tolist() == ["a", "b"]
+        with pytest.raises(ValueError, match="NaN"):
+            model.partial_fit(X * np.nan, np.where(y > 0, "a", "b"), classes=["a", "b"])
+        assert model.classes_.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones((200, 2)), "rows are all equal"),
+        (1e300 * np.random.default_rng(0).standard_normal((200, 2)), "overflow or vanish"),
+        (1e-300 * np.random.default_rng(0).standard_normal((200, 2)), "overflow or vanish"),
+    ],
+)
+def test_rows_that_tell_no_width_are_named_and_leave_a_learner_that_goes_on(X, message):
+    model = ConKonsRegressor(random_state=0)
+    y = np.ones(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match=message):
+            model.partial_fit(X[:128], y[:128])
+    assert model.partial_fit(X[128:], y[128:]).n_seen_ == 200
+    assert np.isfinite(model.predict(X)).all()

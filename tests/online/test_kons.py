@@ -125,7 +125,7 @@ def test_the_sketch_is_kors_on_the_scaled_features():
         if u[t] < p:
             kept.append(t)
             weights.append(1 / p)
-    assert kept == learner.heads[0].rows
+    assert kept == learner.heads[0].rows.tolist()
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from squeak.core.nystrom import GrowingFeatures
 from squeak.core.seeds import coins
 from squeak.kernels import RBF, Linear
 from squeak.online.kons import KonsLearner
@@ -157,11 +158,16 @@ def test_a_fixed_budget_of_weighted_atoms_fails_there():
     assert np.sum((np.array(said) - y) ** 2 - y**2) > 0.2 * T
 
 
+def span_of(kernel, X):
+    """Return the space of which every row is an atom: a uniform number of 0 is below every chance."""
+    return Space.empty(kernel, X, 1.0, 1.0, len(X)).enter(X, np.zeros(len(X)))[0]
+
+
 @pytest.mark.parametrize(("loss", "curvature", "step"), [("squared", "worst", 0.5), ("logistic", "adaptive", 1.0)])
 def test_with_every_row_as_an_atom_from_the_start_it_is_kons(data, loss, curvature, step):
     X, y = data[0][:90], targets_of(data[1], loss, 1.2)[:90]
     rule = StepRule(LOSSES[loss], 1.2, curvature, step)
-    space = Space.of_rows(RBF(1.0), X, 1.0)
+    space = span_of(RBF(1.0), X)
     assert space.size == 90
     all_rows = NewtonLearner(NewtonPlan(0.5, True, False, rule), space, 1, 0)
     kons = KonsLearner(RBF(1.0), rule, 0.5, None, 1, 0)
@@ -181,8 +187,7 @@ def test_each_epoch_keeps_its_own_regret_bound(data):
     longest = sorted(set(steps[steps > 0]), key=lambda e: -np.sum(steps == e))[:5]
     for epoch in longest:
         here = np.flatnonzero(steps == epoch)
-        space = Space.of_rows(RBF(1.5), model.space.scorer.atoms[:epoch], 1.0)
-        features = space.features(X[here])
+        features = span_of(RBF(1.5), model.space.scorer.atoms[:epoch]).features.block(X[here])
         gain = gains[here[-1]] - gains[here[0] - 1]
         fitted = np.linalg.lstsq(features, y[here], rcond=1e-3)[0]
         for w in (np.zeros(epoch), fitted, rng.standard_normal(epoch)):
@@ -197,7 +202,7 @@ def test_rounding_does_not_pile_up(rng):
     model = learner(X, bound=None, alpha=1e-3, max_atoms=40)
     model.learn(X, y)
     head = model.heads[0]
-    A = head.A + (lambda F: np.tril(F.T @ F))(np.concatenate([*head.pending, np.zeros((0, 40))]))
+    A = head.A + (lambda F: np.tril(F.T @ F))(head.pending)
     A = np.tril(A) + np.tril(A, -1).T
     P = np.tril(head.P) + np.tril(head.P, -1).T
     assert np.abs(P @ A - np.eye(40)).max() < 1e-6
@@ -229,7 +234,7 @@ def test_rows_that_do_not_resemble_each_other_are_refused_before_they_fill_the_m
 def test_an_interrupt_leaves_a_usable_state(data, monkeypatch):
     X, y = data[0], data[1].clip(-1, 1)[:, None]
     model, twin = learner(X), learner(X)
-    plain = Space.features
+    plain = GrowingFeatures.block
     calls = iter(range(10**6))
 
     def interrupted(self, rows):
@@ -237,7 +242,7 @@ def test_an_interrupt_leaves_a_usable_state(data, monkeypatch):
             raise KeyboardInterrupt
         return plain(self, rows)
 
-    monkeypatch.setattr(Space, "features", interrupted)
+    monkeypatch.setattr(GrowingFeatures, "block", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.learn(X, y)
     monkeypatch.undo()

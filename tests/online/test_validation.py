@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.exceptions import NotFittedError
 
 import squeak
 from squeak.cli import main
@@ -105,7 +106,7 @@ def test_batch_is_the_minimiser_in_the_final_space(loss, data):
         model, target = ConKonsClassifier(RBF(1.0), loss=loss, alpha=0.5, max_atoms=20, random_state=0), y > 0
     model.fit(X, target)
     batch = Batch(model).fit(X, target)
-    features = model._stream.learner.space.features(X)
+    features = model._stream.learner.space.features.block(X)
     signed = y if loss == "squared" else np.where(y > 0, 1.0, -1.0)
 
     def objective(w):
@@ -167,7 +168,7 @@ def test_other_estimators_are_refused(data):
     with pytest.raises(TypeError, match=r"an estimator of squeak\.online"):
         progressive_validation(object(), *data)
     with pytest.raises(TypeError, match="no final space"):
-        Batch(FOGDRegressor(n_frequencies=10, random_state=0).fit(*data)).fit(*data)
+        Batch(FOGDRegressor(n_features=20, random_state=0).fit(*data)).fit(*data)
 
 
 def run(monkeypatch, capsys, *arguments):
@@ -245,16 +246,16 @@ def test_the_command_learns_labels(table, monkeypatch, capsys):
     ("arguments", "code", "message"),
     [
         (["--target", "nothing"], 1, "nothing"),
-        (["--target", "y", "--eta", "1"], 2, "--eta is not for con-kons"),
+        (["--target", "y", "--step", "1"], 2, "--step is not for con-kons"),
         (["--target", "y", "--method", "fogd", "--alpha", "1"], 2, "not for fogd"),
         (["--target", "y", "--method", "fogd", "--max-atoms", "10"], 2, "--max-atoms is not for fogd"),
         (
-            ["--target", "y", "--resume", "m.sqk", "--max-atoms", "9", "--eta", "1"],
+            ["--target", "y", "--resume", "m.sqk", "--max-atoms", "9", "--step", "1"],
             2,
-            "--eta, --max-atoms cannot change",
+            "--max-atoms, --step cannot change",
         ),
         (["--target", "y", "--figure", "x.bmp"], 2, "--figure ends in"),
-        (["--target", "way", "--drop", "y"], 1, "the target is text ('up'): use --task classification"),
+        (["--target", "way", "--drop", "y"], 1, "the target is text ('up'); use --task classification"),
     ],
 )
 def test_the_command_says_what_is_wrong(table, arguments, code, message, monkeypatch, capsys):
@@ -269,3 +270,43 @@ def test_a_figure_without_matplotlib_names_the_extra(table, monkeypatch, capsys)
     code, _, err = run(monkeypatch, capsys, "online", table, "--target", "y", "--figure", "x.png")
     assert code == 1
     assert "squeak-learn[report]" in err
+
+
+def test_a_batch_that_was_not_fitted_says_so(data):
+    with pytest.raises(NotFittedError):
+        Batch(ConKonsRegressor(random_state=0).fit(*data)).predict(data[0])
+
+
+def test_a_pass_is_made_of_blocks_that_are_predicted_and_then_learned(data):
+    X, y = data
+    model, twin = (ConKonsRegressor(RBF(1.0), random_state=0) for _ in range(2))
+    whole = twin.test_then_train(X, y)
+    tested = []
+    for block in model.test_then_train_blocks(squeak.rows(X, y), n_blocks=7):
+        assert model.n_seen_ == sum(len(one.y) for one in tested) + len(block.y), (
+            "rows are learned as they are taken"
+        )
+        tested.append(block)
+    assert len(tested) >= 7
+    assert [one.cursor is None for one in tested] == [True] * (len(tested) - 1) + [False]
+    assert np.array_equal(np.concatenate([one.y for one in tested]), y)
+    np.testing.assert_allclose(np.concatenate([one.predictions for one in tested]), whole, atol=1e-9)
+    losses = np.concatenate([one.surrogate for one in tested])
+    progress = progressive_validation(ConKonsRegressor(RBF(1.0), random_state=0), X, y)
+    np.testing.assert_allclose(losses, progress.losses, atol=1e-9)
+    assert tested[-1].facts["atoms"] == model.n_atoms_
+
+
+def test_learn_one_returns_nothing_as_rivers_does(data):
+    X, y = data
+    one, two = (ConKonsRegressor(RBF(1.0), random_state=0).fit(X[:50], y[:50]) for _ in range(2))
+    expected = one.predict_one(X[50])
+    assert one.learn_one(X[50], y[50]) is None
+    assert two.test_then_train_one(X[50], y[50]) == expected
+    assert one.predict_one(X[51]) == two.predict_one(X[51])
+
+
+def test_an_odd_number_of_features_is_rounded_up(data):
+    odd, even = (FOGDRegressor(RBF(1.0), n_features=n, random_state=0).fit(*data) for n in (19, 20))
+    assert np.array_equal(odd.predict(data[0][:9]), even.predict(data[0][:9]))
+    assert odd.learner_.facts["coordinates"] == 20

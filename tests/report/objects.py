@@ -69,11 +69,17 @@ def every_kind():
         "kernel-ridge-cv": lambda: squeak.KernelRidgeCV(**small).fit(X, y),
         "kernel-classifier": lambda: squeak.KernelClassifier(**small).fit(X, labels),
         "kernel-gradient-descent": lambda: learners.KernelGradientDescent(RBF(1.0), random_state=0).fit(X, y),
+        "kernel-blend": lambda: learners.KernelBlend([RBF("learned")], max_atoms=40, random_state=0).fit(X, y),
+        "local-experts": lambda: learners.LocalExperts(
+            squeak.KernelRidge(RBF(1.0), max_atoms=40), leaf_rows=200, random_state=0
+        ).fit(X, y),
+        "auto-regressor": lambda: squeak.AutoRegressor(max_atoms=40, random_state=0).fit(X, y),
+        "auto-classifier": lambda: squeak.AutoClassifier(max_atoms=40, random_state=0).fit(X, labels),
         "kernel-pca": lambda: squeak.KernelPCA(4, **small).fit(X),
         "kernel-k-means": lambda: squeak.KernelKMeans(3, **small).fit(X),
         "kernel-cca": lambda: squeak.KernelCCA(2, **small, kernel_y=RBF(1.0)).fit(X, Y),
         "nystroem": lambda: squeak.Nystroem(**small).fit(X),
-        "random-features": lambda: squeak.RandomFeatures(RBF(1.0), 60, random_state=0).fit(X),
+        "random-features": lambda: squeak.RandomFeatures(RBF(1.0), n_features=60, random_state=0).fit(X),
         "random-feature-regressor": lambda: squeak.RandomFeatureRegressor(
             RBF(1.0), n_features=60, random_state=0
         ).fit(X, y),

@@ -1,8 +1,6 @@
 """``squeak report`` as a user meets it, and what every command line has: version, module, completion."""
 
-import os
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -10,19 +8,8 @@ import pytest
 
 import squeak
 from squeak.kernels import RBF, PairwiseKernel
+from tests.commands import command
 from tests.report.objects import flights
-
-ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
-
-
-def command(*arguments, **more):
-    return subprocess.run(
-        [sys.executable, "-m", "squeak", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**ENVIRONMENT, **more},
-        timeout=300,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +79,7 @@ def test_what_cannot_be_reported_gets_one_line_and_no_page(case, folder, tmp_pat
 
 
 def test_the_version_and_the_module():
-    done = command("--version")
+    done = command("--version", new=True)
     assert (done.returncode, done.stdout) == (0, f"squeak {squeak.__version__}\n")
 
 
@@ -111,5 +98,5 @@ def test_shells_can_be_taught_to_complete(shell, monkeypatch, capsys):
 
 def test_completion_knows_the_commands():
     words = {"_SQUEAK_COMPLETE": "complete_bash", "COMP_WORDS": "squeak re", "COMP_CWORD": "1"}
-    done = command(**words)
+    done = command(new=True, **words)
     assert done.stdout.split() == ["report"]

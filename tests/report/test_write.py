@@ -4,19 +4,16 @@ import html.parser
 import re
 import time
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 import squeak
-from squeak.core import storage
 from squeak.kernels import RBF, PairwiseKernel
+from squeak.kinds import KINDS
 from squeak.report.tags import Safe, number, table, tag
 from tests.report.objects import N, every_kind, flights, numbers
 
-for room in storage.ROOMS:
-    import_module(room)
 MAKERS = every_kind()
 VOID = {"meta", "br"}
 
@@ -68,7 +65,7 @@ def words_of(page):
 
 
 def test_every_kind_of_file_has_its_test():
-    assert set(MAKERS) == set(storage.KINDS) - {""}
+    assert set(MAKERS) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", sorted(MAKERS))
@@ -189,7 +186,7 @@ def test_the_record_is_no_part_of_the_dictionarys_value_and_bounded(rng):
     assert whole.dictionary_.record is not None
     assert whole.dictionary_ == replace(whole.dictionary_, record=None)
     long = [{"rows": place + 1.0, "atoms": 1.0, "effective_dimension": 1.0, "ridge": 1.0} for place in range(9999)]
-    record = squeak.core.record.Record.of(whole, long)
+    record = squeak.samplers.record.Record.of(whole, long)
     assert len(record.history) == 256
     assert record.history[[0, -1], 0].tolist() == [1.0, 9999.0]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from squeak import Kors, Squeak, rows, save
 from squeak.core import storage
-from squeak.core.sources import source as sources
+from squeak.data import blocks as sources
 from squeak.kernels import RBF
 
 SMALL_BLOCKS = 2**16

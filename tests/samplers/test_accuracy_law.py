@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from squeak import Squeak
-from squeak.core.accuracy import accuracy_meter
 from squeak.core.kernels import gram
 from squeak.kernels import RBF
+from squeak.samplers.measured import accuracy_meter
 
 OVERSAMPLING = np.array([5, 20, 60, 200])
 

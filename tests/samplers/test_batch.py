@@ -72,7 +72,7 @@ UNBIASED = {
     "InkEstimate": partial(InkEstimate, KERNEL, 0.5, copies=12),
     "OnlineOracle": partial(OnlineOracle, KERNEL, 0.5, oversampling=1.5),
     "OnlineOracleRemoval": partial(OnlineOracleRemoval, KERNEL, 0.5, oversampling=2, copies=2),
-    "MultinomialNystrom": partial(MultinomialNystrom, KERNEL, 12, np.arange(1.0, 29.0)),
+    "MultinomialNystrom": partial(MultinomialNystrom, KERNEL, 12, probabilities=np.arange(1.0, 29.0)),
     "Uniform, with replacement": partial(Uniform, KERNEL, 12, replacement=True),
 }
 
@@ -81,7 +81,7 @@ UNBIASED = {
 def small(monkeypatch):
     """Let the recursion begin with 6 rows and INK take blocks of 8, so that 28 rows pass several levels."""
     monkeypatch.setattr(recursive_room, "BASE", 6)
-    monkeypatch.setattr("squeak.samplers.ink.SMALLEST_BLOCK", 8)
+    monkeypatch.setattr("squeak.samplers.baselines.SMALLEST_BLOCK", 8)
 
 
 @pytest.mark.parametrize("name", UNBIASED)
@@ -108,7 +108,7 @@ def test_the_acceptance_ratio_in_place_of_the_probability_is_caught(few):
 
 def test_a_row_drawn_twice_that_counts_once_is_caught(few):
     """The twin of the unbiasedness tests: a row drawn twice counts once."""
-    draws = partial(MultinomialNystrom, KERNEL, 12, np.arange(1.0, 29.0))
+    draws = partial(MultinomialNystrom, KERNEL, 12, probabilities=np.arange(1.0, 29.0))
 
     def learn_wrong(X, seed):
         d = learn(draws, X, seed)
@@ -433,7 +433,7 @@ def test_pivoted_factors_are_the_nystrom_approximation(X):
         s = make(KERNEL, 60, random_state=0).fit(X)
         assert len(s.dictionary_) == 60
         assert s.trace_error_ == pytest.approx(error(s.dictionary_.indices), rel=1e-4)
-        loose = make(KERNEL, 500, tolerance=0.01, random_state=0).fit(X)
+        loose = make(KERNEL, 500, tol=0.01, random_state=0).fit(X)
         assert loose.trace_error_ <= 0.01
         assert error(loose.dictionary_.indices) == pytest.approx(loose.trace_error_, rel=1e-6)
         fewer = make(KERNEL, len(loose.dictionary_) - 1, random_state=0).fit(X)
@@ -474,12 +474,15 @@ def test_pivots_beat_uniform_rows_on_clusters():
 
 
 BAD = {
-    "step": (BlessR(KERNEL, 1.0, step=1.0), "step must be a number above 1"),
+    "ratio": (BlessR(KERNEL, 1.0, ratio=1.0), "ratio must be a number above 1"),
     "candidates": (Bless(KERNEL, 1.0, candidates=-1.0), "candidates must be positive"),
-    "tolerance": (RPCholesky(KERNEL, tolerance=1.0), "tolerance is a part of the trace"),
+    "tol": (RPCholesky(KERNEL, tol=1.0), "tol is a part of the trace"),
     "size": (RPCholesky(KERNEL, max_atoms=0), "max_atoms must be a whole number"),
-    "probabilities": (MultinomialNystrom(KERNEL, 5, np.ones(3)), "probabilities must be 1000 finite numbers"),
-    "probability word": (MultinomialNystrom(KERNEL, 5, "rows"), "'diagonal', a function or None"),
+    "probabilities": (
+        MultinomialNystrom(KERNEL, 5, probabilities=np.ones(3)),
+        "probabilities must be 1000 finite numbers",
+    ),
+    "probability word": (MultinomialNystrom(KERNEL, 5, probabilities="rows"), "'diagonal', a function or None"),
     "schedule": (ManyStep(KERNEL, ridge=lambda n: 1.0), "ManyStep takes a constant ridge"),
     "first atoms": (TwoStep(KERNEL, 1.0, first_atoms=0), "first_atoms must be a whole number"),
     "zero kernel": (RPCholesky(Linear(), 5, ridge=1.0), "zero on all rows"),
@@ -511,7 +514,7 @@ def test_theorems_are_asked_for_what_they_say():
     first = TwoStep(KERNEL, 300.0, oversampling="theory", eps=0.5, delta=0.1, n=3_000, random_state=0)
     plan = first._make_plan(X, KERNEL)
     assert len(first._first(X, plan, generator_at(0)).rows) == int(np.ceil(10 * 4 * np.log(8 * 3_000 / 0.1) / 0.25))
-    wide = BlessR(KERNEL, 300.0, oversampling="theory", eps=0.9, delta=0.1, n=3_000, step=16.0)
+    wide = BlessR(KERNEL, 300.0, oversampling="theory", eps=0.9, delta=0.1, n=3_000, ratio=16.0)
     assert wide._make_plan(X, KERNEL).oversampling > 4 * bless_oversampling(0.9, 0.1, 3_000)
     assert wide._make_plan(X, KERNEL).eps == 0.0
     with pytest.raises(ValueError, match="eps = 1/2 and above"):
@@ -569,7 +572,7 @@ def bent(a, b):
 
 def test_memory_follows_the_pivots_that_are_taken():
     X = np.repeat(np.arange(7.0)[:, None], 3_000, axis=0)
-    s = RPCholesky(RBF(1.0), 10**9, tolerance=1e-6, random_state=0).fit(X)
+    s = RPCholesky(RBF(1.0), 10**9, tol=1e-6, random_state=0).fit(X)
     assert len(s.dictionary_) == 7
 
 

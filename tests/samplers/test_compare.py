@@ -29,7 +29,9 @@ def dense_risk(K, K_hat, ridge):
     return ridge**2 * np.trace(M @ K @ M) + ridge * np.trace(K_hat @ K_hat @ M @ M)
 
 
-@pytest.mark.parametrize("sampler", [Squeak(KERNEL, RIDGE, 3), Uniform(KERNEL, 30), RPCholesky(KERNEL, 25)])
+@pytest.mark.parametrize(
+    "sampler", [Squeak(KERNEL, RIDGE, oversampling=3), Uniform(KERNEL, 30), RPCholesky(KERNEL, 25)]
+)
 def test_every_measure_is_the_dense_formula(sampler, X):
     d = sampler.set_params(random_state=0).fit(X).dictionary_
     K = gram(KERNEL, X)
@@ -57,7 +59,7 @@ def test_every_measure_is_the_dense_formula(sampler, X):
 
 
 def test_many_rows_get_a_bracket_and_the_same_trace_error(X):
-    d = Squeak(KERNEL, RIDGE, 6, random_state=0).fit(X).dictionary_
+    d = Squeak(KERNEL, RIDGE, oversampling=6, random_state=0).fit(X).dictionary_
     exact, rough = (Judge(X, KERNEL, RIDGE, exact=flag).judge(d) for flag in (True, False))
     assert rough["accuracy_low"] <= accuracy(d, X) <= rough["accuracy_high"]
     assert rough["trace_error"] == pytest.approx(exact["trace_error"], abs=1e-9)
@@ -160,7 +162,7 @@ def test_dictionaries_of_other_ridges_are_judged_at_that_of_the_table(X):
     rough = compare(X, KERNEL, RIDGE, samplers=[sampler], repeats=1, exact_rows=10, random_state=0)
     low, high = rough["accuracy_low"][0], rough["accuracy_high"][0]
     assert low <= exact["accuracy_high"][0] <= high
-    d = ExactRLS(KERNEL, 20.0, 20.0, random_state=0).fit(X).dictionary_
+    d = ExactRLS(KERNEL, 20.0, oversampling=20.0, random_state=0).fit(X).dictionary_
     found = Judge(X, KERNEL, RIDGE, exact=True).judge(d)
     weights = np.zeros(250)
     weights[d.indices] = d.weights

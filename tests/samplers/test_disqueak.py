@@ -18,8 +18,9 @@ from squeak.kernels import RBF, Linear
 from squeak.leverage import accuracy, effective_dimension
 from squeak.samplers import Tree
 from squeak.samplers import squeak as squeak_room
-from squeak.samplers import tree_run as run_room
-from squeak.samplers.parts import PartError
+from squeak.samplers import tree_work as work_room
+from squeak.trees import run as run_room
+from squeak.trees.parts import PartError
 from tests.oracles import dense_accuracy
 from tests.samplers.test_unbiased import biased
 
@@ -95,7 +96,9 @@ def test_a_node_is_the_merge_of_its_children(X):
     s = learn(n_leaves=3, tree=((0, 2), 1)).fit(X)
     keep = run_room.Keep.open(None, {}, squeak.core.seeds.draw_seed(3))
     leaves = [
-        Squeak(KERNEL, 1.0, 5, source=str(i), random_state=run_room.node_seed(keep.seed, i)).fit(part).dictionary_
+        Squeak(KERNEL, 1.0, oversampling=5, source=str(i), random_state=run_room.node_seed(keep.seed, i))
+        .fit(part)
+        .dictionary_
         for i, part in enumerate(np.array_split(X, 3))
     ]
     inner = merge(leaves[0], leaves[2], random_state=run_room.node_seed(keep.seed, 3))
@@ -206,7 +209,7 @@ def test_a_merge_that_draws_anew_is_caught(few, monkeypatch):
         found = merge(*children, random_state=seed)
         return replace(found, probabilities=np.minimum(1.0, 1.3 * found.probabilities)), 1.0
 
-    monkeypatch.setattr(run_room, "run_merge", forgetful)
+    monkeypatch.setattr(work_room, "run_merge", forgetful)
     make = lambda X, seed: learn(oversampling=2, ridge=0.5, n_leaves=4, random_state=seed).fit(X).dictionary_  # noqa: E731
     assert biased(make, few, 400).any()
 

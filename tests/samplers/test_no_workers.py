@@ -8,7 +8,7 @@ import pytest
 
 import squeak
 from squeak import Disqueak, KernelKMeans, KernelRidge
-from squeak.core import engine
+from squeak.core import places
 from squeak.graphs import DistributedSparsifier
 from squeak.kernels import RBF
 
@@ -43,7 +43,7 @@ def falkon():
 
 
 def centres():
-    return KernelKMeans(3, RBF(1.0), max_atoms=20, random_state=0).fit(squeak.rows(X)).predict(X[:100])
+    return KernelKMeans(3, kernel=RBF(1.0), max_atoms=20, random_state=0).fit(squeak.rows(X)).predict(X[:100])
 
 
 WAYS = {way.__name__: way for way in (dictionary, sparsifier, ridge, falkon, centres)}
@@ -79,7 +79,7 @@ def test_without_workers_there_is_a_clear_error_after_the_stated_time(name, empt
     words = (
         r"no worker of the Dask cluster has been at work for 0.3 seconds \(0 are there\), and \d+ of \d+ results"
     )
-    with pytest.raises(engine.ClusterError, match=words):
+    with pytest.raises(places.ClusterError, match=words):
         WAYS[name]()
 
 
@@ -99,6 +99,6 @@ def test_a_run_goes_on_when_a_worker_comes(alone, monkeypatch):
 def test_the_stated_time_is_a_positive_number_of_seconds(words, monkeypatch):
     monkeypatch.setenv("SQUEAK_WORKER_WAIT", words)
     with pytest.raises(ValueError, match="SQUEAK_WORKER_WAIT must be a positive number of seconds"):
-        engine.worker_wait()
+        places.worker_wait()
     monkeypatch.delenv("SQUEAK_WORKER_WAIT")
-    assert engine.worker_wait() == engine.WORKER_WAIT == 300
+    assert places.worker_wait() == places.WORKER_WAIT == 300

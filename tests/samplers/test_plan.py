@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from squeak.samplers.plan import Calibration, calibrate, plan
+from squeak.samplers.planning import Calibration, calibrate, plan
 
 KNOWN = Calibration(dim=10, atoms=100, start=1.0, growth=0.5, row=1e-5, merge=2.0, seconds=0.0)
 
@@ -55,3 +55,7 @@ def test_a_calibration_is_made_of_positive_times_and_carried_to_larger_sizes():
 def test_bad_numbers_get_one_clear_error(given, message):
     with pytest.raises(ValueError, match=message):
         plan(**{"rows": 1e6, "dim": 10, "atoms": 100, "workers": 1, "calibration": KNOWN, **given})
+
+
+def test_a_plan_for_one_atom_is_measured():
+    assert calibrate(1, 1).leaf(1e6) > 0

@@ -204,7 +204,7 @@ def test_the_accuracy_is_that_of_the_literal_per_point_algorithm():
     """Means of 12 runs each: 0.9 to 1.3 times the size, at most 1.15 times the error."""
     X = np.random.default_rng(0).standard_normal((220, 2))
     K, ridge, q = gram(RBF(1.0), X), 1.0, 8
-    from squeak.core.accuracy import accuracy_meter
+    from squeak.samplers.measured import accuracy_meter
 
     literal, ours = [], []
     for seed in range(12):
@@ -255,7 +255,7 @@ def test_rows_unlike_each_other_stop_with_the_cure(rng):
 
 
 def _with_small_guard(sampler, X):
-    from squeak.samplers import stream
+    from squeak.samplers import stream_state as stream
 
     before = stream.GUARD_ROWS
     stream.GUARD_ROWS = 1000

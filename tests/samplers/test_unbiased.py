@@ -15,7 +15,7 @@ import pytest
 from squeak import Dictionary, Kors, Squeak, merge
 from squeak.core import screening as screening_room
 from squeak.kernels import RBF
-from squeak.samplers import shrink as shrink_room
+from squeak.samplers import shrinking as shrink_room
 from squeak.samplers import squeak as squeak_room
 from squeak.samplers import stream as stream_room
 

@@ -9,6 +9,7 @@ from river import base
 from scipy.special import expit
 from sklearn.base import clone
 
+from squeak.core.checks import check_whole
 from squeak.core.types import Array
 from squeak.online import ConKonsClassifier, ConKonsRegressor
 
@@ -56,9 +57,7 @@ class _Learner:
     seed: int | None
 
     def _set(self, learner: Any, default: type, spare: int, seed: int | None) -> None:
-        if isinstance(spare, bool) or not isinstance(spare, int | np.integer) or spare < 0:
-            raise ValueError(f"spare must be a whole number from 0 on; it is {spare!r}")
-        self.learner, self.spare, self.seed = learner, spare, seed
+        self.learner, self.spare, self.seed = learner, check_whole("spare", spare, 0), seed
         self._default = default
         self._model: Any = None
         self._columns = _Columns(0)

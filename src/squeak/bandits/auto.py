@@ -7,15 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.batch_bkb import BatchBKB
-from squeak.bandits.checks import check_count, check_positive
 from squeak.bandits.exact import learn
 from squeak.bandits.lazy import LazyPosterior
+from squeak.core.checks import check_positive, check_whole
 from squeak.core.state import checked, flag, whole
-from squeak.core.storage import register
 from squeak.core.types import Array, IntArray
 
 
-@register
 class AutoUCB(BatchBKB):
     """GP-UCB that stays cheap: exact on counts while few arms are pulled or few repeated, then :class:`BatchBKB`.
 
@@ -55,8 +53,8 @@ class AutoUCB(BatchBKB):
     def __init__(
         self, arms: Any, kernel: Any = None, *, crossover: int = 50, repeats: float = 4.0, **params: Any
     ) -> None:
-        self.crossover = check_count(crossover, "crossover")
-        self.repeats = check_positive(repeats, "repeats")
+        self.crossover = check_whole("crossover", crossover)
+        self.repeats = check_positive("repeats", repeats)
         super().__init__(arms, kernel, **params)
 
     @property

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from squeak.bandits.checks import (
-    check_count,
-    check_delta,
-    check_finite,
-    check_indices,
-    check_positive,
-    check_rewards,
-)
+from squeak.bandits.checks import check_indices, check_rewards
 from squeak.bandits.evidence import fit_hyperparameters, refit_steps
 from squeak.bandits.posterior import Posterior
-from squeak.bandits.progress import progress
+from squeak.bandits.runs import Best, Runs
 from squeak.bandits.state import SavedBandit
 from squeak.bandits.widths import Evidence, WidthLike, make_width
 from squeak.core import engine
+from squeak.core.checks import check_number, check_positive
 from squeak.core.kernels import diagonal, resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
@@ -49,27 +42,7 @@ KNOWN = (
 """What telling rewards changes, besides the posterior."""
 
 
-@dataclass(frozen=True)
-class Best:
-    """The arm to recommend, or the point of a box; also a pair, ``point, value = best``.
-
-    ``index`` is the arm's number (of a point, its place among those told) and ``arm`` its row (the point itself);
-    ``mean`` and ``std`` are what the posterior says of f there (of a point, ``mean`` is the largest value told).
-    """
-
-    index: int
-    arm: Any
-    mean: float
-    std: float
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.arm, self.mean))
-
-    def __getitem__(self, place: int) -> Any:
-        return (self.arm, self.mean)[place]
-
-
-class Bandit(SavedBandit):
+class Bandit(SavedBandit, Runs):
     """Base of the bandits over arms: ``ask`` which arm to pull, ``tell`` what it gave.
 
     Between calls: ``counts_`` and ``sums_`` hold every reward told, ``pending_`` every pull asked and not told yet.
@@ -92,16 +65,18 @@ class Bandit(SavedBandit):
         kernel = own_kernel(kernel)
         rows = copy_rows(check_rows(arms, kernel))
         self.kernel_ = resolve(kernel, rows)
-        self.noise_ = check_positive(noise, "noise")
+        self.noise_ = check_positive("noise", noise)
         if not np.isfinite(self.noise_ * self.noise_):
             raise ValueError(f"noise is too large for float64, its square is infinite: {noise!r}")
         check_ridge_beside(self.noise_**2, self.kernel_, rows)
-        self.norm = check_positive(norm, "norm")
-        self.delta = check_delta(delta)
+        self.norm = check_positive("norm", norm)
+        self.delta = check_positive("delta", delta)
+        if self.delta >= 1:
+            raise ValueError(f"delta must be below 1; it is {delta!r}")
         self.beta = make_width(beta)
-        self.prior_mean_ = check_finite(prior_mean, "prior_mean")
+        self.prior_mean_ = check_number("prior_mean", prior_mean)
         self.refit = refit_steps(refit)
-        self.verbose = verbose
+        self.verbose = int(verbose)
         self._seed = draw_seed(random_state)
         n = n_rows(rows)
         self.arms_: Rows = rows
@@ -121,6 +96,9 @@ class Bandit(SavedBandit):
 
     OPTIONS: ClassVar[tuple[str, ...]] = ()
     """A subclass's own parameters, by the constructor's names."""
+
+    _refitted = 0
+    """The number of rewards up to which every refit that is due was made."""
 
     _model: Any
     """The :class:`~squeak.bandits.posterior.Posterior`; which one, the subclass says."""
@@ -152,11 +130,6 @@ class Bandit(SavedBandit):
     def n_arms(self) -> int:
         """The number of arms, retired ones included."""
         return n_rows(self.arms_)
-
-    @property
-    def n_told_(self) -> int:
-        """The number of rewards told."""
-        return len(self._pulls)
 
     @property
     def pending_(self) -> IntArray:
@@ -202,12 +175,27 @@ class Bandit(SavedBandit):
         -------
         int, or an array of ints where the bandit works in batches
         """
-        return self._asked(1)[0]
+        return self._next_arms(1)[0]
 
-    def _asked(self, limit: int | None) -> list[int]:
+    @contextmanager
+    def _whole(self, known: dict[str, Any] | None = None) -> Iterator[None]:
+        """Make the posterior anew from the rewards told where an error or an interrupt stops what is done to it.
+
+        After an error, but not an interrupt, the attributes ``known`` are as they were.
+        """
+        with engine.single_blas():
+            try:
+                yield
+            except BaseException as error:
+                if isinstance(error, Exception):
+                    self.__dict__.update(known or {})
+                self._start()
+                raise
+
+    def _next_arms(self, limit: int | None) -> list[int]:
         if not self.active_.any():
             raise ValueError("every arm is retired: add arms before asking")
-        with engine.single_blas():
+        with self._whole():
             chosen = [self._first()] if not (self._pulls or self._pending) else self._choose(limit)
         self._pending += chosen
         return chosen
@@ -235,28 +223,31 @@ class Bandit(SavedBandit):
         values = check_rewards(rewards, arms, self.prior_mean_)
         distinct, inverse, times = np.unique(arms, return_inverse=True, return_counts=True)
         totals = np.bincount(inverse, weights=values - self.prior_mean_).astype(np.float64)
-        before, known = self.n_told_, {name: copy(getattr(self, name)) for name in KNOWN}
         told = {
             "counts_": self.counts_ + np.bincount(arms, minlength=self.n_arms),
             "sums_": self.sums_.copy(),
             "_square_sum": self._square_sum + float((values**2).sum()),
             "_pulls": self._pulls + arms.tolist(),
             "_rewards": self._rewards + values.tolist(),
+            "_pending": self._pending_without(arms.tolist()),
         }
         np.add.at(told["sums_"], arms, values)
-        self.__dict__.update(told)  # at once, so that rewards are known or not
-        try:
-            self._drop(arms.tolist())
-            if any(before < step <= self.n_told_ for step in self.refit) and np.count_nonzero(self.counts_) > 1:
+        with self._whole({name: copy(getattr(self, name)) for name in KNOWN}):
+            self.__dict__.update(told)  # at once, so that rewards are known or not
+            if (
+                any(self._refitted < step <= self.n_told_ for step in self.refit)
+                and np.count_nonzero(self.counts_) > 1
+            ):
                 self.fit_hyperparameters()
-                return
-            with engine.single_blas():
+            else:
                 self._learn(distinct, totals, times)
-        except BaseException as error:
-            if isinstance(error, Exception):
-                self.__dict__.update(known)
-            self._start()  # the posterior of what is known now: after an interrupt, of the rewards told too
-            raise
+        self._refitted = self.n_told_
+
+    def _reward(self, arm: int, value: Any) -> float:
+        return float(check_rewards(value, np.array([arm]), self.prior_mean_)[0])
+
+    def _tell(self, arms: list[int], rewards: list[float]) -> None:
+        self.tell(arms, rewards)
 
     def forget(self, indices: Any) -> None:
         """Give up pending pulls whose rewards will never come: experiments that failed.
@@ -272,74 +263,15 @@ class Bandit(SavedBandit):
             left.remove(arm)
         self._pending = left
 
-    def run(
-        self: B,
-        f: Callable[[int], float],
-        n_steps: int,
-        *,
-        callback: Callable[[int, float], bool | None] | None = None,
-        one_by_one: bool = False,
-    ) -> B:
-        """Ask, call ``f(arm number)`` and tell, until ``n_steps`` more rewards are told.
-
-        If ``f`` raises or gives no finite number, or the user interrupts, the rewards before it are told and the
-        other pulls forgotten.
-
-        Parameters
-        ----------
-        f : callable
-            Takes the number of an arm, returns its reward.
-        n_steps : int
-        callback : callable, optional
-            Called with each arm and its reward once they are told; a true answer ends the run.
-        one_by_one : bool
-            Tell each reward of a batch as it comes, and not all together: where rewards are dear, a callback can
-            then save each of them.
-
-        Returns
-        -------
-        self
-        """
-        end = self.n_told_ + check_count(n_steps, "n_steps")
-        with progress(type(self).__name__, "pulls", n_steps, self.verbose) as bar:
-            while self.n_told_ < end:
-                left = self._asked(end - self.n_told_)
-                try:
-                    while left:
-                        now, left = (left[:1], left[1:]) if one_by_one else (left, [])
-                        rewards = self._pull(now, f)
-                        if self.verbose:
-                            best = self.best_
-                            bar.set_postfix({"best": f"{best.mean:.4g} (arm {best.index})"}, refresh=False)
-                        bar.update(len(now))
-                        answers = [callback(*pull) for pull in zip(now, rewards, strict=True)] if callback else []
-                        if any(answers):
-                            return self
-                finally:
-                    self._drop(left)
-        return self
-
-    def _pull(self, arms: list[int], f: Callable[[int], float]) -> list[float]:
-        """Return the rewards of pending arms, which are told; on an error those that came before it are."""
-        rewards: list[float] = []
-        try:
-            for arm in arms:
-                rewards.append(float(check_rewards(f(arm), np.array([arm]), self.prior_mean_)[0]))  # noqa: PERF401
-        finally:
-            self._drop(arms[len(rewards) :])
-            if rewards:
-                try:
-                    self.tell(arms[: len(rewards)], rewards)
-                except (TypeError, ValueError):
-                    self._drop(arms[: len(rewards)])
-                    raise
-        return rewards
-
     def _drop(self, arms: list[int]) -> None:
-        """Give up pending pulls; arms that are not pending are passed over."""
+        self._pending = self._pending_without(arms)
+
+    def _pending_without(self, arms: list[int]) -> list[int]:
+        left = list(self._pending)
         for arm in arms:
-            if arm in self._pending:
-                self._pending.remove(arm)
+            if arm in left:
+                left.remove(arm)
+        return left
 
     def posterior(self, X: Any = None) -> tuple[Array, Array]:
         """Return mean and standard deviation of f at every arm, or at the rows given.
@@ -353,11 +285,10 @@ class Bandit(SavedBandit):
         mean, std : arrays of shape (n,)
             In the units of the rewards: f ± ``beta_``·std is the confidence interval.
         """
-        with engine.single_blas():
-            if X is None:
-                model = self._now()
-                return model.mean + self.prior_mean_, np.sqrt(model.variance)
-            mean, variance = self._now().predict(check_rows(X, self.kernel_, width=width_of(self.arms_)))
+        rows = None if X is None else check_rows(X, self.kernel_, width=width_of(self.arms_))
+        with self._whole():
+            model = self._now()
+            mean, variance = (model.mean, model.variance) if rows is None else model.predict(rows)
         return mean + self.prior_mean_, np.sqrt(variance)
 
     @property
@@ -366,10 +297,9 @@ class Bandit(SavedBandit):
         seen = np.flatnonzero((self.counts_ > 0) & self.active_)
         if len(seen) == 0:
             raise ValueError("no reward has been told of an arm that is not retired")
-        model = self._now()
-        index = int(seen[np.argmax(model.mean[seen])])
-        arm = take(self.arms_, slice(index, index + 1))[0]
-        return Best(index, arm, float(model.mean[index]) + self.prior_mean_, math.sqrt(model.variance[index]))
+        mean, std = self.posterior()
+        index = int(seen[np.argmax(mean[seen])])
+        return Best(index, take(self.arms_, slice(index, index + 1))[0], float(mean[index]), float(std[index]))
 
     def add_arms(self, arms: Any) -> IntArray:
         """Add arms on the way.
@@ -387,13 +317,16 @@ class Bandit(SavedBandit):
         check_same_kind(self.arms_, rows)
         diag = diagonal(self.kernel_, rows)
         start, new = self.n_arms, n_rows(rows)
-        with engine.single_blas():
+        grown = {
+            "arms_": join(self.arms_, rows),
+            "counts_": np.concatenate([self.counts_, np.zeros(new, dtype=np.int64)]),
+            "sums_": np.concatenate([self.sums_, np.zeros(new)]),
+            "active_": np.concatenate([self.active_, np.ones(new, dtype=bool)]),
+            "_largest": max(self._largest, float(diag.max())),
+        }
+        with self._whole():
             self._grow(copy_rows(rows))
-        self.arms_ = join(self.arms_, rows)
-        self.counts_ = np.concatenate([self.counts_, np.zeros(new, dtype=np.int64)])
-        self.sums_ = np.concatenate([self.sums_, np.zeros(new)])
-        self.active_ = np.concatenate([self.active_, np.ones(new, dtype=bool)])
-        self._largest = max(self._largest, float(diag.max()))
+            self.__dict__.update(grown)
         return np.arange(start, start + new)
 
     def retire(self, indices: Any) -> None:
@@ -409,7 +342,7 @@ class Bandit(SavedBandit):
         pulled = np.flatnonzero(self.counts_)
         if len(pulled) < 2:
             raise ValueError("fitting needs the rewards of two different arms at least")
-        with engine.single_blas():
+        with self._whole():
             found = fit_hyperparameters(
                 take(self.arms_, pulled),
                 self.counts_[pulled].astype(np.float64),
@@ -421,8 +354,9 @@ class Bandit(SavedBandit):
                 landmarks=self._landmarks(pulled),
             )
             check_ridge_beside(found.noise**2, found.kernel, self.arms_)
-            self.kernel_, self.noise_, self.prior_mean_ = found.kernel, found.noise, found.mean
-            self._largest = float(diagonal(self.kernel_, self.arms_).max())
+            largest = float(diagonal(found.kernel, self.arms_).max())
+            fitted = {"kernel_": found.kernel, "noise_": found.noise, "prior_mean_": found.mean}
+            self.__dict__.update(fitted | {"_largest": largest})
             self._start()
 
     def in_units_of_rewards(self: B) -> B:
@@ -451,21 +385,3 @@ class Bandit(SavedBandit):
         pulled = np.flatnonzero(self.counts_)
         counts = self.counts_[pulled]
         return pulled, counts.astype(np.float64), self.sums_[pulled] - counts * self.prior_mean_
-
-    # files
-
-    def _parameters(self) -> dict[str, Any]:
-        """Return the parameters that all bandits have, by the constructor's names, but arms, kernel and seed."""
-        own = {name: getattr(self, name) for name in ("norm", "delta", "beta", "refit", "verbose")}
-        return {"noise": self.noise_, "prior_mean": self.prior_mean_, **own}
-
-    def _options(self) -> dict[str, Any]:
-        """Return a subclass's own parameters."""
-        return {name: getattr(self, name) for name in self.OPTIONS}
-
-    def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the model's arrays, and what else the next ask depends on as JSON data."""
-        return self._model.to_arrays(), {}
-
-    def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        self._model.restore(arrays)

@@ -8,14 +8,14 @@ import numpy as np
 
 from squeak.bandits.acquisitions import chance_of_improvement, highest, improvement
 from squeak.bandits.base import Bandit
+from squeak.bandits.batch_bkb import MOST_AT_ONCE
 from squeak.bandits.bkb import BKB
-from squeak.bandits.checks import check_count
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.gp_ucb import ExactBandit
 from squeak.bandits.sparse import SparsePosterior
+from squeak.core.checks import check_whole
 from squeak.core.fourier import FourierFeatures
 from squeak.core.kernels import diagonal
-from squeak.core.storage import register
 from squeak.core.types import Array, IntArray, Rows
 
 
@@ -48,7 +48,6 @@ class ApartPosterior:
         self.mean, self.variance = np.append(self.mean, mean), np.append(self.variance, variance)
 
 
-@register
 class UniformArms(Bandit):
     """Pull arms at random; the reference that regrets are divided by.
 
@@ -102,7 +101,6 @@ class _Improvement(ExactBandit):
         return improvement(mean, std, incumbent)
 
 
-@register
 class ExpectedImprovement(_Improvement):
     """GP-EI: the largest expected improvement over the best mean of an arm pulled.
 
@@ -132,7 +130,6 @@ class ExpectedImprovement(_Improvement):
     kind: ClassVar[str] = "expected_improvement"
 
 
-@register
 class ProbabilityOfImprovement(_Improvement):
     """GP-PI: the largest P(f(x) > f⁺ + margin) = Φ((μ − f⁺ − margin)/s), margin a tenth of the noise.
 
@@ -162,13 +159,13 @@ class ProbabilityOfImprovement(_Improvement):
         return chance_of_improvement(mean, std, incumbent + 0.1 * self.noise_, 1e-12 * self.noise_)
 
 
-@register
 class GPBUCB(ExactBandit):
     """GP-BUCB: batches of a fixed size; the variance learns of each arm chosen, the mean waits.
 
     Parameters
     ----------
     batch_size : int
+        Arms asked for at once; 10,000 at most are.
     arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
@@ -193,7 +190,7 @@ class GPBUCB(ExactBandit):
     _posterior = ExactPosterior
 
     def __init__(self, arms: Any, kernel: Any = None, *, batch_size: int = 10, **params: Any) -> None:
-        self.batch_size = check_count(batch_size, "batch_size")
+        self.batch_size = check_whole("batch_size", batch_size)
         super().__init__(arms, kernel, **params)
 
     def ask(self) -> Any:
@@ -203,11 +200,11 @@ class GPBUCB(ExactBandit):
         -------
         array of ints
         """
-        return np.array(self._asked(None), dtype=np.int64)
+        return np.array(self._next_arms(None), dtype=np.int64)
 
     def _choose(self, limit: int | None) -> list[int]:
         chosen: list[int] = []
-        for _ in range(min(self.batch_size, limit or self.batch_size)):
+        for _ in range(min(self.batch_size, limit or MOST_AT_ONCE, MOST_AT_ONCE)):
             chosen.append(self._model.best(self._width(), self.active_, self._pending + chosen))
         return chosen
 
@@ -219,7 +216,6 @@ class SorPosterior(SparsePosterior):
         return signal
 
 
-@register
 class SorUCB(BKB):
     """BKB with SoR's variance zᵀV⁻¹z: what goes wrong without the residual. Not for use.
 
@@ -250,7 +246,6 @@ class SorUCB(BKB):
     _posterior = SorPosterior
 
 
-@register
 class DictionaryThompson(BKB):
     """Thompson sampling on the dictionary: pull the best arm of one draw from the DTC posterior.
 
@@ -316,8 +311,8 @@ class RandomFeatureUCB(BKB):
     ----------
     arms : dense rows
     kernel : RBF, Laplacian, Matern or a scaled one
-    n_frequencies : int
-        Each gives a cosine and a sine.
+    n_features : int
+        Two for each frequency, its cosine and its sine; an odd number is rounded up.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
@@ -331,22 +326,22 @@ class RandomFeatureUCB(BKB):
     >>> from squeak.bandits import RandomFeatureUCB
     >>> from squeak.kernels import RBF
     >>> arms = np.linspace(0, 1, 50).reshape(-1, 1)
-    >>> bandit = RandomFeatureUCB(arms, RBF(0.3), noise=0.05, n_frequencies=50, random_state=0)
+    >>> bandit = RandomFeatureUCB(arms, RBF(0.3), noise=0.05, n_features=100, random_state=0)
     >>> bandit.run(lambda i: float(arms[i, 0]), 20).best_.index > 40
     True
     """
 
     kind: ClassVar[str] = ""
-    OPTIONS: ClassVar[tuple[str, ...]] = ("n_frequencies",)
+    OPTIONS: ClassVar[tuple[str, ...]] = ("n_features",)
 
-    def __init__(self, arms: Any, kernel: Any = None, *, n_frequencies: int = 200, **params: Any) -> None:
-        self.n_frequencies = check_count(n_frequencies, "n_frequencies")
+    def __init__(self, arms: Any, kernel: Any = None, *, n_features: int = 400, **params: Any) -> None:
+        self.n_features = check_whole("n_features", n_features)
         super().__init__(arms, kernel, **params)
 
     def _start(self) -> None:
-        columns = self.arms_.shape[1]
+        columns, frequencies = self.arms_.shape[1], (self.n_features + 1) // 2
         self._model = FourierPosterior(self.kernel_, self.arms_, self.ridge_)
-        self._model.embed(FourierFeatures.pairs(self.kernel_, columns, self.n_frequencies, self._generator()))
+        self._model.embed(FourierFeatures.pairs(self.kernel_, columns, frequencies, self._generator()))
         pulled = np.flatnonzero(self.counts_)
         if len(pulled):
             self._update(pulled, np.ones(len(pulled), dtype=bool), pulled, self.counts_[pulled])

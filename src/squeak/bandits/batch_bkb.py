@@ -7,16 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.bkb import SparseBandit
-from squeak.bandits.checks import check_count
+from squeak.bandits.checks import check_factor
 from squeak.bandits.posterior import Posterior
 from squeak.bandits.sparse import SparsePosterior
+from squeak.core.checks import check_choice, check_whole
 from squeak.core.rows import n_rows
-from squeak.core.state import checked, flag, parts, whole, wholes
-from squeak.core.storage import register
+from squeak.core.saved import fill, put_together, take_apart
+from squeak.core.state import flag, whole, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 MOST_AT_ONCE = 10_000
-"""Arms of one batch at most where nobody says: a batch that ends early costs nothing in regret."""
+"""Arms of one batch at most: one that ends early costs nothing in regret, and a number from a file may be any."""
 
 
 class Batch:
@@ -98,7 +99,6 @@ class Batch:
         return 1.0 + float(ratio.max())
 
 
-@register
 class BatchBKB(SparseBandit):
     """BKB in batches: ``ask`` returns an array of arms that can be pulled at the same time.
 
@@ -119,7 +119,7 @@ class BatchBKB(SparseBandit):
         "local" goes on after the sum above until max_x 1 + Σ_s k̃(x, x_s)²/σ̃²(x), a tighter bound of the same ratio,
         exceeds the factor: larger batches at O(A·m) more for each arm.
     max_batch : int, optional
-        No more arms than this at once: the number of machines. 10,000 unless given.
+        No more arms than this at once: the number of machines. 10,000 unless given, and at most.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
@@ -157,15 +157,9 @@ class BatchBKB(SparseBandit):
         max_batch: int | None = None,
         **params: Any,
     ) -> None:
-        if isinstance(batch_factor, bool) or not isinstance(batch_factor, int | float | np.number):
-            raise TypeError(f"batch_factor must be a number; it is {batch_factor!r}")
-        if not 1 < batch_factor < np.inf:
-            raise ValueError(f"batch_factor must be above 1 and finite; it is {batch_factor!r}")
-        if stopping not in ("global", "local"):
-            raise ValueError(f"stopping must be 'global' or 'local'; it is {stopping!r}")
-        self.batch_factor = float(batch_factor)
-        self.stopping = stopping
-        self.max_batch = None if max_batch is None else check_count(max_batch, "max_batch")
+        self.batch_factor = check_factor(batch_factor)
+        self.stopping = check_choice("stopping", stopping, "global", "local")
+        self.max_batch = None if max_batch is None else check_whole("max_batch", max_batch)
         self.n_batches_ = 0
         super().__init__(arms, kernel, oversampling=oversampling, **params)
 
@@ -178,7 +172,7 @@ class BatchBKB(SparseBandit):
         -------
         array of ints
         """
-        return np.array(self._asked(None), dtype=np.int64)
+        return np.array(self._next_arms(None), dtype=np.int64)
 
     def _start(self) -> None:
         self._forget_batches()
@@ -202,7 +196,7 @@ class BatchBKB(SparseBandit):
         batch = Batch(self._model, beta, self.active_)
         for arm in self._pending:
             batch.add(arm)
-        most = min(limit or 2**62, self.max_batch or MOST_AT_ONCE)
+        most = min(MOST_AT_ONCE, limit or MOST_AT_ONCE, self.max_batch or MOST_AT_ONCE)
         chosen: list[int] = []
         while len(chosen) < most and not (chosen and self._full(batch, chosen)):
             arm = batch.next_arm()
@@ -229,15 +223,13 @@ class BatchBKB(SparseBandit):
         self._untold = np.concatenate([self._untold, np.zeros(n_rows(rows), dtype=np.int64)])
 
     def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        values = {"untold": self._untold, "stale": self._stale, "n_batches": self.n_batches_}
-        arrays, content = parts(STATE, values)
-        return {**self._model.to_arrays(), **arrays}, content
+        arrays, content = take_apart(self, STATE)
+        return self._model.to_arrays() | arrays, content
 
     def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         super()._restore_model(arrays, content)
-        found = checked(STATE, arrays, content, arms=self.n_arms)
-        self._untold = found["untold"].copy()
-        self._stale, self.n_batches_ = found["stale"], found["n_batches"]
+        fill(self, put_together(STATE, arrays, content, arms=self.n_arms))
+        self._untold = self._untold.copy()
 
 
-STATE = {"untold": wholes("arms"), "stale": flag(), "n_batches": whole()}
+STATE = {"_untold": wholes("arms"), "_stale": flag(), "n_batches_": whole()}

@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.base import Bandit
-from squeak.bandits.checks import check_positive
 from squeak.bandits.evidence import LANDMARKS
 from squeak.bandits.sparse import MANY, SparsePosterior
-from squeak.core.dictionary import Dictionary
+from squeak.core.checks import check_positive
 from squeak.core.rows import take
-from squeak.core.storage import register
 from squeak.core.thinning import keep_probability
 from squeak.core.types import Array, BoolArray, IntArray
+from squeak.samplers.dictionary import Dictionary
 
 
 class SparseBandit(Bandit):
@@ -25,7 +24,7 @@ class SparseBandit(Bandit):
     _posterior: ClassVar[type[SparsePosterior]] = SparsePosterior
 
     def __init__(self, arms: Any, kernel: Any = None, *, oversampling: float = 5.0, **params: Any) -> None:
-        self.oversampling = check_positive(oversampling, "oversampling")
+        self.oversampling = check_positive("oversampling", oversampling)
         super().__init__(arms, kernel, **params)
 
     def _start(self) -> None:
@@ -86,7 +85,6 @@ class SparseBandit(Bandit):
         return np.unique(np.concatenate([np.searchsorted(pulled, self._members()), even]))
 
 
-@register
 class BKB(SparseBandit):
     """Budgeted kernel bandit: GP-UCB whose posterior lives on a dictionary of the arms pulled.
 

@@ -7,16 +7,17 @@ dictionary is drawn anew from all points, in O(t·m²).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from squeak.bandits.exact import ExactPosterior
-from squeak.bandits.sparse import IN_SPAN, two_terms
+from squeak.bandits.sparse import two_terms
 from squeak.core import engine
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
-from squeak.core.nystrom import TILE, FixedFeatures, spanning_features
+from squeak.core.nystrom import IN_SPAN, TILE, FixedFeatures, spanning_features
 from squeak.core.state import checked, numbers, parts
 from squeak.core.types import Array, IntArray
 
@@ -85,31 +86,30 @@ STATE = {
 }
 
 
+@dataclass
 class BoxModel:
     """Points and values told so far, and their posterior; exact up to ``crossover`` points.
 
     Between calls: the posterior is that of all points told, with values centred as at the last :meth:`refit`.
     """
 
-    def __init__(self, crossover: int, max_atoms: int, oversampling: float, batch_factor: float) -> None:
-        self.settings = {
-            **{"crossover": crossover, "max_atoms": max_atoms},
-            **{"oversampling": oversampling, "batch_factor": batch_factor},
-        }
-        self._crossover, self._max_atoms = crossover, max_atoms
-        self._oversampling, self._factor = oversampling, batch_factor
-        self.posterior: ExactPosterior | BoxDictionary | None = None
-        self.kernel: Any = None
-        self.noise, self.centre = 1.0, 0.0
-        self.recent: list[Array] = []
-        """The points told since the last dictionary, which may not see them."""
-        self.recent_sum = 0.0
-        """The sum of their variances over λ."""
+    crossover: int
+    max_atoms: int
+    oversampling: float
+    batch_factor: float
+    posterior: ExactPosterior | BoxDictionary | None = None
+    kernel: Any = None
+    noise: float = 1.0
+    centre: float = 0.0
+    recent: list[Array] = field(default_factory=list)
+    """The points told since the last dictionary, which may not see them."""
+    recent_sum: float = 0.0
+    """The sum of their variances over λ."""
 
     def refit(self, X: Array, y: Array, kernel: Any, noise: float, centre: float, rng: np.random.Generator) -> None:
         """Take new hyper-parameters and all points."""
         self.kernel, self.noise, self.centre, self.posterior = kernel, noise, centre, None
-        if len(X) > self._crossover:
+        if len(X) > self.crossover:
             self._draw(X, y, rng)
             return
         first, inverse = _distinct(X)
@@ -121,13 +121,13 @@ class BoxModel:
     def _draw(self, X: Array, y: Array, rng: np.random.Generator) -> None:
         """Draw a dictionary of the points from their variances so far; from uniform ones at first."""
         if self.posterior is None:
-            members = np.sort(rng.choice(len(X), min(self._max_atoms, len(X)), replace=False))
+            members = np.sort(rng.choice(len(X), min(self.max_atoms, len(X)), replace=False))
             self.posterior = BoxDictionary(self.kernel, self.noise**2, X, y - self.centre, members)
         variance = np.concatenate([self.posterior.predict(X[tile])[1] for tile in engine.tiles(len(X), TILE)])
         chance = variance / self.noise**2
-        oversampling = self._oversampling
-        if np.minimum(1.0, oversampling * chance).sum() > self._max_atoms:  # a hard limit: fewer of all
-            oversampling = _limited(chance, self._max_atoms)
+        oversampling = self.oversampling
+        if np.minimum(1.0, oversampling * chance).sum() > self.max_atoms:  # a hard limit: fewer of all
+            oversampling = _limited(chance, self.max_atoms)
         stays = rng.random(len(X)) < np.minimum(1.0, oversampling * chance)
         if not stays.any():
             stays[int(np.argmax(chance))] = True
@@ -140,9 +140,9 @@ class BoxModel:
         if isinstance(model, BoxDictionary):
             self.recent_sum += model.observe(X[-1], value)
             self.recent.append(X[-1].copy())
-            if self.recent_sum > self._factor - 1.0 and len(self.recent) * SHARE > len(X):
+            if self.recent_sum > self.batch_factor - 1.0 and len(self.recent) * SHARE > len(X):
                 self._draw(X, y, rng)
-        elif model is None or len(X) > self._crossover:
+        elif model is None or len(X) > self.crossover:
             self._draw(X, y, rng)
         else:
             same = np.flatnonzero((model.arms == X[-1]).all(axis=1))

@@ -10,8 +10,8 @@ import numpy as np
 from squeak.bandits.box_model import BoxDictionary, BoxModel
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.space import Categorical, Integer, Real, Space
-from squeak.bandits.state import Saved
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
+from squeak.core.saved import Saved
 from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole
 from squeak.core.storage import NotStoredError
 from squeak.core.types import Array
@@ -38,7 +38,7 @@ class SavedBox(Saved):
             "kernel": _kernel_to_data(self.kernel),
             "beta": self.beta,
             "n_initial": self.n_initial,
-            **self._model.settings,
+            **{name: getattr(self._model, name) for name in OPTIONS[2:]},
             **({"seed": self._seed} if seeded else {}),
         }
 
@@ -52,7 +52,7 @@ class SavedBox(Saved):
             The rest, as JSON data.
         """
         n, model, width = self.n_told_, self._model, self.space.width
-        points = [_to_numbers(self.space, point) for point in self._points]
+        points = [_to_numbers(self.space, point) for point in self._pulls]
         values = {
             "rows": self._rows[:n],
             "values": self._values[:n],
@@ -105,8 +105,7 @@ class SavedBox(Saved):
             raise ValueError("it was fitted to more points than it was told")
         self._seed, self._asked, self._fitted_at = found["seed"], found["asked"], found["fitted_at"]
         self._rows, self._values = np.vstack([found["rows"], self._rows]), np.append(found["values"], self._values)
-        self.n_told_ = n
-        self._points = [_from_numbers(self.space, row) for row in found["points"]]
+        self._pulls = [_from_numbers(self.space, row) for row in found["points"]]
         self._pending, model.recent = list(found["pending"].copy()), list(found["recent"].copy())
         self._median, self._spread = found["median"], found["spread"]
         if (content["fitted"] is None) != (found["fitted_at"] == 0):

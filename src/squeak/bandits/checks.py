@@ -1,4 +1,4 @@
-"""Checks of what enters a bandit: numbers, arms' numbers, rewards. One clear error, before any state changes."""
+"""Checks of what enters a bandit: arms' numbers, rewards, the factor of a batch."""
 
 from __future__ import annotations
 
@@ -6,38 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from squeak.core.checks import check_number
 from squeak.core.rows import refuse_hidden
 from squeak.core.types import Array, IntArray
-
-
-def check_finite(value: Any, name: str) -> float:
-    """Return a finite number as a float, or raise."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a number; it is {value!r}")
-    if not np.isfinite(value):
-        raise ValueError(f"{name} must be finite; it is {value!r}")
-    return float(value)
-
-
-def check_positive(value: Any, name: str) -> float:
-    """Return a positive, finite number as a float, or raise."""
-    if not isinstance(value, bool) and isinstance(value, int | float | np.number) and not 0 < value < np.inf:
-        raise ValueError(f"{name} must be positive and finite; it is {value!r}")
-    return check_finite(value, name)
-
-
-def check_delta(value: Any) -> float:
-    """Return a probability of failure, strictly between 0 and 1."""
-    if check_positive(value, "delta") >= 1:
-        raise ValueError(f"delta must be below 1; it is {value!r}")
-    return float(value)
-
-
-def check_count(value: Any, name: str) -> int:
-    """Return a whole number from 1 on as an int, or raise."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number from 1 on; it is {value!r}")
-    return int(value)
 
 
 def check_indices(indices: Any, n_arms: int) -> IntArray:
@@ -52,6 +23,14 @@ def check_indices(indices: Any, n_arms: int) -> IntArray:
     if wrong.any():
         raise ValueError(f"arm {array[wrong][0]} is unknown: there are {n_arms:,} arms, numbered from 0")
     return array.astype(np.int64)
+
+
+def check_factor(value: Any) -> float:
+    """Return how far variances may fall within a batch: a number above 1."""
+    factor = check_number("batch_factor", value)
+    if factor <= 1:
+        raise ValueError(f"batch_factor must be above 1; it is {value!r}")
+    return factor
 
 
 def check_rewards(rewards: Any, indices: IntArray, centre: float) -> Array:

@@ -1,28 +1,24 @@
-"""Boxes instead of arms: the next point of a continuous or mixed space, and ``minimize``."""
+"""Boxes instead of arms: the next point of a continuous or mixed space."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import qmc
 
 from squeak.bandits.acquisitions import improvement, upper_bound
-from squeak.bandits.base import Best
 from squeak.bandits.box_model import BoxModel
 from squeak.bandits.box_state import SavedBox
-from squeak.bandits.checks import check_count, check_positive
+from squeak.bandits.checks import check_factor
 from squeak.bandits.evidence import fit_hyperparameters
-from squeak.bandits.progress import progress
+from squeak.bandits.runs import Best, Runs
 from squeak.bandits.space import Space
-from squeak.core import engine, storage
+from squeak.core import engine
+from squeak.core.checks import check_positive, check_whole
 from squeak.core.kernels import RBF, Matern
 from squeak.core.seeds import PROBE, SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
@@ -38,8 +34,7 @@ ROUNDS = 8
 """Rounds of refinement, each half as wide as the one before."""
 
 
-@storage.register
-class BoxUCB(SavedBox):
+class BoxUCB(SavedBox, Runs):
     """Choose the next point of a box by a Gaussian process; ask and tell, values are maximised.
 
     Each step looks at Sobol points over the box, moved by a random shift, and at points around the best so far, and
@@ -99,23 +94,21 @@ class BoxUCB(SavedBox):
         self.kernel = Matern(0.5, nu=2.5) if kernel is None else own_kernel(kernel)
         if isinstance(beta, str) and beta != "ei":
             raise ValueError(f"beta must be a number or 'ei'; it is {beta!r}")
-        self.beta = beta if isinstance(beta, str) else check_positive(beta, "beta")
+        self.beta = beta if isinstance(beta, str) else check_positive("beta", beta)
         default = min(2 * len(self.space.sides) + 2, 12)
-        self.n_initial = default if n_initial is None else check_count(n_initial, "n_initial")
-        check_positive(batch_factor - 1, "batch_factor - 1")
+        self.n_initial = default if n_initial is None else check_whole("n_initial", n_initial)
         self._model = BoxModel(
-            check_count(crossover, "crossover"),
-            check_count(max_atoms, "max_atoms"),
-            check_positive(oversampling, "oversampling"),
-            float(batch_factor),
+            check_whole("crossover", crossover),
+            check_whole("max_atoms", max_atoms),
+            check_positive("oversampling", oversampling),
+            check_factor(batch_factor),
         )
         if self.space.width > qmc.Sobol.MAXDIM:
             raise ValueError(f"the box has {self.space.width:,} columns; {qmc.Sobol.MAXDIM:,} are the most")
         self._seed = draw_seed(random_state)
-        self._rows: Array = np.empty((64, self.space.width))
-        self._values: Array = np.empty(64)
-        self._points: list[Any] = []
-        self.n_told_ = 0
+        self._rows: Array = np.zeros((64, self.space.width))
+        self._values: Array = np.zeros(64)
+        self._pulls: list[Any] = []
         self._asked = 0
         self._pending: list[Array] = []
         self._fitted_at = 0
@@ -153,20 +146,29 @@ class BoxUCB(SavedBox):
         value : float
             Larger is better.
         """
-        row = self.space.encode(point)
+        row, reward, n = self.space.encode(point), self._reward(point, value), self.n_told_
+        if n == len(self._values):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
+        self._drop([point])
+        self._rows[n], self._values[n] = row, reward
+        self._pulls.append(np.array(point, dtype=np.float64) if self.space.is_real else list(point))
+        with engine.single_blas():
+            self._learn()
+
+    def _next_arms(self, limit: int | None) -> list[Any]:
+        return [self.ask()]
+
+    def _reward(self, point: Any, value: Any) -> float:
         if isinstance(value, bool | str | None) or not np.isfinite(float(value)):
             raise ValueError(f"the value at {point!r} is {value!r}: tell finite numbers only")
         if not abs(float(value)) < 1e150:
             raise ValueError(f"the value {value!r} is too large for float64: scale it")
-        if self.n_told_ == len(self._values):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-            self._values = np.concatenate([self._values, np.empty_like(self._values)])
-        self._drop(row)
-        self._rows[self.n_told_], self._values[self.n_told_] = row, float(value)
-        self._points.append(np.array(point, dtype=np.float64) if self.space.is_real else list(point))
-        self.n_told_ += 1
-        with engine.single_blas():
-            self._learn()
+        return float(value)
+
+    def _tell(self, points: list[Any], values: list[float]) -> None:
+        for point, value in zip(points, values, strict=True):
+            self.tell(point, value)
 
     def forget(self, point: Any) -> None:
         """Give up a point that was asked for and will not be told.
@@ -175,16 +177,17 @@ class BoxUCB(SavedBox):
         ----------
         point : sequence of values
         """
-        if not self._drop(self.space.encode(point)):
+        if not self._drop([point]):
             raise ValueError(f"the point {point!r} is not pending; {len(self._pending)} others are")
 
-    def _drop(self, row: Array) -> bool:
-        """Give up a pending row; tell whether there was one."""
-        for i, other in enumerate(self._pending):
-            if np.abs(other - row).max() < 1e-9:
-                del self._pending[i]
-                return True
-        return False
+    def _drop(self, points: list[Any]) -> int:
+        """Give up pending points; return how many of them there were."""
+        before = len(self._pending)
+        for row in map(self.space.encode, points):
+            there = [i for i, other in enumerate(self._pending) if np.abs(other - row).max() < 1e-9]
+            if there:
+                del self._pending[there[0]]
+        return before - len(self._pending)
 
     def set_pending(self, points: Any) -> None:
         """Say which points are on their way, whoever asked for them; those asked before are forgotten.
@@ -280,12 +283,12 @@ class BoxUCB(SavedBox):
             raise ValueError("no value has been told yet")
         i = int(np.argmax(self.rewards_))
         variance = float(self._model.predict(self._rows[i : i + 1])[1][0]) if self._fitted_at else np.nan
-        return Best(i, copy(self._points[i]), float(self._values[i]), self._spread * math.sqrt(variance))
+        return Best(i, copy(self._pulls[i]), float(self._values[i]), self._spread * math.sqrt(variance))
 
     @property
     def pulls_(self) -> list[Any]:
         """The points told, in order."""
-        return [copy(point) for point in self._points]
+        return [copy(point) for point in self._pulls]
 
     @property
     def rewards_(self) -> Array:
@@ -301,101 +304,3 @@ class BoxUCB(SavedBox):
     def told_(self) -> tuple[list[Any], Array]:
         """The points told, in order, and their values."""
         return self.pulls_, self.rewards_
-
-
-@dataclass(frozen=True)
-class MinimizeResult:
-    """What :func:`minimize` found."""
-
-    x: Any
-    fun: float
-    points: list[Any]
-    values: Array
-
-
-def minimize(
-    f: Callable[[Any], float],
-    bounds: Any,
-    n_steps: int = 100,
-    *,
-    points: Any = None,
-    values: Any = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    verbose: int = 0,
-    callback: Callable[[Any, float], bool | None] | None = None,
-    **params: Any,
-) -> MinimizeResult:
-    """Minimise an expensive function over a box with a Gaussian process.
-
-    Parameters
-    ----------
-    f : callable
-        Takes a point (an array where every side is real, else a list of values), returns a number.
-    bounds : sequence
-        As in :class:`BoxUCB`.
-    n_steps : int
-        How often f is called.
-    points, values : sequences, optional
-        Points whose values are known from before.
-    checkpoint : path, optional
-        A ``.sqk`` file that is replaced after each call of f. If it is there, the run goes on from it and ends in
-        the same bits as one that never stopped; ``n_steps`` counts the calls before as well.
-    verbose : int
-        1: a progress bar.
-    callback : callable, optional
-        Called with each point and value; a true answer ends the run.
-    **params
-        Parameters of :class:`BoxUCB`.
-
-    Returns
-    -------
-    MinimizeResult
-        The best point ``x``, its value ``fun``, and all ``points`` and ``values`` in order.
-
-    References
-    ----------
-    The theory page, "Bandits" on a set of candidates that is refreshed at each step.
-
-    Examples
-    --------
-    >>> from squeak.bandits import minimize
-    >>> found = minimize(lambda x: (x[0] - 0.3) ** 2 + (x[1] + 0.5) ** 2, [(-1, 1), (-1, 1)], 30, random_state=0)
-    >>> found.fun < 1e-2
-    True
-    """
-    check_count(n_steps, "n_steps")
-    known = _known(points, values)
-    box = BoxUCB(bounds, **params)
-    if checkpoint is not None and Path(checkpoint).exists():
-        box = _resumed(checkpoint, box, seeded=params.get("random_state") is not None)
-    for point, value in known[box.n_told_ :]:
-        box.tell(point, -value)
-    left = n_steps + len(known) - box.n_told_
-    with progress("minimize", "calls", n_steps, verbose, done=max(n_steps - left, 0)) as bar:
-        for _ in range(left):
-            x = box.ask()
-            value = float(f(copy(x)))
-            box.tell(x, -value)
-            if checkpoint is not None:
-                box.save(checkpoint)
-            bar.update()
-            if callback is not None and callback(x, value):
-                break
-    best, found = box.best_, -box.rewards_
-    return MinimizeResult(best.arm, float(found[best.index]), box.pulls_, found)
-
-
-def _known(points: Any, values: Any) -> list[tuple[Any, float]]:
-    """Return pairs of points and values known from before."""
-    points, values = ([] if given is None else list(given) for given in (points, values))
-    if len(points) != len(values):
-        raise ValueError(f"give as many values as points: there are {len(points)} points and {len(values)} values")
-    return list(zip(points, values, strict=True))
-
-
-def _resumed(path: str | os.PathLike[str], fresh: BoxUCB, *, seeded: bool) -> BoxUCB:
-    """Return the box in a file, which must have been made as the fresh one was."""
-    box = BoxUCB.load(path)
-    if box.settings(seeded=seeded) != fresh.settings(seeded=seeded):
-        raise ValueError(f"{path} belongs to a run with other bounds or parameters")
-    return box

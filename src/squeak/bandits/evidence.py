@@ -19,9 +19,9 @@ import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import clone
 
-from squeak.bandits.checks import check_count
+from squeak.core.checks import check_whole
 from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
-from squeak.core.kernels import Kernel, Scaled, block, diagonal, gram
+from squeak.core.kernels import Kernel, Scaled, diagonal, gram
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, IntArray, Rows
@@ -51,7 +51,7 @@ def refit_steps(refit: str | Iterable[int] | None) -> tuple[int, ...]:
         return tuple(32 * 2**i for i in range(20))
     if not isinstance(refit, Iterable):
         raise TypeError(words)
-    return tuple(check_count(step, "refit") for step in refit)
+    return tuple(check_whole("refit", step) for step in refit)
 
 
 def log_evidence(
@@ -133,7 +133,7 @@ class _Likelihood:
             both = factor @ np.column_stack([self.means, np.ones(len(self.means))])
             return -2.0 * float(np.log(factor.diagonal()).sum()), both[:, 0], both[:, 1], 0.0
         features = TriangularFeatures(kernel, take(self.rows, self.landmarks))
-        Z = block(kernel, self.rows, features.atoms) @ features.mixing
+        Z = features.block(self.rows)
         left = np.maximum(diagonal(kernel, self.rows) - np.einsum("ij,ij->i", Z, Z), 0.0)
         scaled = Z * np.sqrt(self.counts)[:, None]
         V = scaled.T @ scaled / ridge

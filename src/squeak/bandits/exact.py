@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import check_numbers, kernel_row
+from squeak.bandits.posterior import copies, kernel_row
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, take
-from squeak.core.state import LEAST, checked, numbers, parts, wholes
+from squeak.core.state import LEAST, numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 REBUILD = 64
@@ -227,14 +227,11 @@ class ExactPosterior:
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        found = checked(STATE, arrays, {}, "model_", arms=len(self.diag))
-        given = {name: array.copy() for name, array in found.items()}
-        pulled = given["pulled"]
-        check_numbers(pulled, len(self.diag))
-        self.mean, self.variance, self.logdet = given["mean"], given["variance"], float(given["logdet"][0])
-        self.pulled, self.counts, self.sums = pulled, given["counts"], given["sums"]
-        self._columns, self._inverse = given["columns"], given["inverse"]
-        self._slots[pulled] = np.arange(len(pulled))
+        given = copies(STATE, arrays, "model_", len(self.diag), ("pulled",))
+        self._columns, self._inverse = given.pop("columns"), given.pop("inverse")
+        self.logdet = float(given.pop("logdet")[0])
+        self.__dict__.update(given)
+        self._slots[self.pulled] = np.arange(self.size)
         self._expect_nothing()
 
 

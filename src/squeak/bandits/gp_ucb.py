@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from squeak.bandits.base import Bandit
 from squeak.bandits.exact import learn
 from squeak.bandits.lazy import LazyPosterior
-from squeak.core.storage import register
 from squeak.core.types import Array, IntArray
 
 
@@ -27,7 +26,6 @@ class ExactBandit(Bandit):
         self._log_sum = self._model.logdet
 
 
-@register
 class GPUCB(ExactBandit):
     """Exact GP-UCB: pull the arm with the largest μ(x) + β·s(x).
 

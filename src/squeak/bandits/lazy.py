@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.exact import DRIFT, ExactPosterior, counted, repeat_factor
-from squeak.bandits.posterior import check_numbers, kernel_row
+from squeak.bandits.posterior import copies, kernel_row
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import take
-from squeak.core.state import LEAST, checked, numbers, parts, wholes
+from squeak.core.state import LEAST, numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 LIMIT = 32
@@ -291,11 +291,8 @@ class LazyPosterior:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
         self.base.restore(arrays)
         self._begin()
-        part = {name: array.copy() for name, array in checked(STATE, arrays, {}, "lazy_").items()}
-        arms, s = len(self.base.diag), self.base.size
-        u, n = len(part["pulled"]), len(part["rows"])
-        check_numbers(part["pulled"], arms)
-        check_numbers(part["contenders"], arms)
+        part = copies(STATE, arrays, "lazy_", len(self.base.diag), ("pulled", "contenders"))
+        s, u, n = self.base.size, len(part["pulled"]), len(part["rows"])
         if not s <= u <= s + n <= s + LIMIT or np.any(np.diff(part["contenders"]) <= 0):
             raise ValueError("the pulls put off do not fit")
         self.pulled, self.counts, self.sums = part["pulled"], part["counts"], part["sums"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from squeak.core.kernels import block
 from squeak.core.rows import take
+from squeak.core.state import Table, checked
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 
@@ -55,7 +56,12 @@ def kernel_row(kernel: Any, arms: Rows, diag: Array, arm: int, others: IntArray 
     return np.asarray(values)
 
 
-def check_numbers(numbers: IntArray, n_arms: int) -> None:
-    """Raise where a file names an arm that is not there, or one of them twice."""
-    if np.any(numbers >= n_arms) or len(np.unique(numbers)) != len(numbers):
-        raise ValueError("the model's arms do not fit")
+def copies(
+    table: Table, arrays: dict[str, Any], prefix: str, n_arms: int, named: tuple[str, ...], **sizes: int
+) -> dict[str, Any]:
+    """Return the parts of a file as arrays of their own; those ``named`` hold numbers of arms, each once."""
+    found = checked(table, arrays, {}, prefix, arms=n_arms, **sizes)
+    for numbers in (found[name] for name in named):
+        if np.any(numbers >= n_arms) or len(np.unique(numbers)) != len(numbers):
+            raise ValueError("the model's arms do not fit")
+    return {name: array.copy() for name, array in found.items()}

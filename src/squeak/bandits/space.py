@@ -9,11 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from squeak.core.checks import is_number
 from squeak.core.types import Array
 
 
 class Side:
     """One side of a box: values on one hand, columns of the unit cube on the other."""
+
+    _encode: Any
+    _decode: Any
+    _snap: Any
+    """What a kind of side gives, for the three methods below."""
 
     def encode(self, value: Any) -> list[float]:
         """Return the place of a value in the cube.
@@ -27,7 +33,8 @@ class Side:
         list of float
             One for each column; of a category √½ in the value's column and 0 in the others.
         """
-        return self._encode(value)
+        place: list[float] = self._encode(value)
+        return place
 
     def decode(self, place: Any) -> Any:
         """Return the value at a place, the nearest where not every place stands for one.
@@ -53,16 +60,7 @@ class Side:
         -------
         array of shape (n, width)
         """
-        return self._snap(columns)
-
-    def _encode(self, value: Any) -> list[float]:
-        raise TypeError(f"{type(self).__name__} is abstract: use Real, Integer or Categorical")
-
-    def _decode(self, place: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} is abstract: use Real, Integer or Categorical")
-
-    def _snap(self, columns: Array) -> Array:
-        raise TypeError(f"{type(self).__name__} is abstract: use Real, Integer or Categorical")
+        return np.asarray(self._snap(columns))
 
 
 @dataclass(frozen=True)
@@ -240,14 +238,10 @@ def _side(side: Any, number: int) -> Any:
     if isinstance(side, Real | Categorical):
         return side
     try:
-        if isinstance(side, tuple | list | np.ndarray) and len(side) == 2 and all(_is_number(v) for v in side):
+        if isinstance(side, tuple | list | np.ndarray) and len(side) == 2 and all(map(is_number, side)):
             return Real(float(side[0]), float(side[1]))
         if isinstance(side, list | tuple):
             return Categorical(list(side))
     except ValueError as error:
         raise ValueError(f"side {number}: {error}") from None
     raise TypeError(f"side {number} must be a pair (low, high) or a list of values; it is {side!r}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

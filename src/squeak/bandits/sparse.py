@@ -24,16 +24,13 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 
 from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import check_numbers, kernel_row
+from squeak.bandits.posterior import copies, kernel_row
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal
-from squeak.core.nystrom import FixedFeatures, spanning_features
+from squeak.core.nystrom import IN_SPAN, FixedFeatures, spanning_features
 from squeak.core.rows import join, n_rows, take
-from squeak.core.state import checked, numbers, parts, wholes
+from squeak.core.state import numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
-
-IN_SPAN = 1e-10
-"""An arm whose residual is below this part of k(x, x) adds no coordinate: it lies in the span of the others."""
 
 FEW = 4
 """From more arms told at once on, V is solved anew instead of pull by pull."""
@@ -330,7 +327,6 @@ class SparsePosterior:
     def to_arrays(self) -> dict[str, Any]:
         """Return everything that the next pull depends on, but arms and kernel."""
         values = {
-            "members": self.members,
             "basis": np.array(self._basis, dtype=np.int64),
             "spare": np.array(sorted(self._spare), dtype=np.int64),
             "numbers": np.array([self._core, self._steps], dtype=np.int64),
@@ -338,34 +334,28 @@ class SparsePosterior:
             "columns": np.array(list(self._columns.values())).reshape(-1, len(self.diag)),
             "features": self.features,
             "factor": self._factor.inverse,
-            "solver": self.solver,
-            "core_solver": self._core_solver,
-            "weights": self.weights,
-            "mean": self.mean,
-            "residual": self.residual,
-            "signal": self.signal,
-            "core_residual": self._core_residual,
-            "core_signal": self._core_signal,
         }
-        return parts(STATE, values, "model_")[0]
+        return parts(STATE, values | {name.strip("_"): getattr(self, name) for name in PLAIN}, "model_")[0]
 
     def restore(self, arrays: dict[str, Any]) -> None:
         """Take the state that :meth:`to_arrays` gave; anything that does not fit raises."""
-        found = checked(STATE, arrays, {}, "model_", arms=len(self.diag), m=len(arrays["model_basis"]))
-        given = {name: array.copy() for name, array in found.items()}
+        named = ("members", "basis", "spare", "slots")
+        given = copies(STATE, arrays, "model_", len(self.diag), named, m=len(arrays["model_basis"]))
         self._core, self._steps = given["numbers"].tolist()
-        for name in ("members", "basis", "spare", "slots"):
-            check_numbers(given[name], len(self.diag))
         if self._core != len(given["core_solver"]) or self._core > len(given["basis"]):
             raise ValueError("the model's core does not fit")
-        for name in ("members", "solver", "weights", "mean", "residual", "signal"):
-            setattr(self, name, given[name])
-        self._core_residual, self._core_signal = given["core_residual"], given["core_signal"]
-        self._core_solver = given["core_solver"]
+        for name in PLAIN:
+            setattr(self, name, given[name.strip("_")])
         self._basis, self._spare = given["basis"].tolist(), set(given["spare"].tolist())
         self._buffer, self._factor = given["features"], GrowingCholesky(given["factor"])
         self._columns = dict(zip(given["slots"].tolist(), given["columns"], strict=True))
 
+
+PLAIN = (
+    *("members", "solver", "weights", "mean", "residual", "signal"),
+    *("_core_solver", "_core_residual", "_core_signal"),
+)
+"""Attributes that are written as they are."""
 
 STATE = {
     **{name: numbers("arms") for name in ("mean", "signal", "core_signal")},

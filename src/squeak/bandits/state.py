@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 import numpy as np
 
 from squeak.bandits.widths import width_from_data, width_to_data
-from squeak.core import storage
-from squeak.core.dictionary import restored_kernel, stored_kernel
-from squeak.core.kernels.registry import check_stored
-from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays
-from squeak.core.state import HUGE, LEAST, checked, flags, number, numbers, parameters, parts, seed, whole, wholes
-
-F = TypeVar("F", bound="Saved")
-
-ARRAYS = ("counts", "sums", "active", "pending", "pulls", "rewards")
-
-
-class Saved:
-    """What bandits and boxes share: files."""
-
-    kind: ClassVar[str] = ""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to a ``.sqk`` file; a run that goes on from it ends in the same bits."""
-        storage.save(self, path)
-
-    @classmethod
-    def load(cls: type[F], path: str | os.PathLike[str], kernel: Any = None) -> F:
-        """Read one back, as it stood when it was saved.
-
-        Parameters
-        ----------
-        path : path
-        kernel : kernel, optional
-            Needed where the kernel of a bandit is code.
-
-        Returns
-        -------
-        Bandit or BoxUCB
-        """
-        loaded: F = storage.load(path, kernel=kernel, kind=cls.kind)
-        return loaded
+from squeak.core.saved import KernelPiece, Layout, RowsPiece, Saved, put_together, take_apart
+from squeak.core.state import HUGE, LEAST, flags, number, numbers, parameters, seed, whole, wholes
 
 
 class SavedBandit(Saved):
@@ -58,18 +23,10 @@ class SavedBandit(Saved):
         content : dict
             The rest, as JSON data.
         """
+        arrays, content = take_apart(self, STATE)
         model, facts = self._model_parts()
-        values = self._parameters() | {name: getattr(self, f"{name}_") for name in ARRAYS}
-        values |= {name: getattr(self, f"_{name}") for name in ("seed", "draws", "square_sum", "log_sum")}
-        arrays, content = parts(STATE, values | {"verbose": int(self.verbose)})
-        return rows_to_arrays(self.arms_) | arrays | model, {
-            **stored_kernel(self.kernel_),
-            **content,
-            "beta": width_to_data(self.beta),
-            "refit": list(self.refit),
-            "options": self._options(),
-            "model": facts,
-        }
+        chosen = {"beta": width_to_data(self.beta), "refit": list(self.refit), "options": self._options()}
+        return arrays | model, {**content, **chosen, "model": facts}
 
     @classmethod
     def from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
@@ -85,53 +42,72 @@ class SavedBandit(Saved):
         -------
         Bandit
         """
-        arms = rows_from_arrays(arrays)
-        found = checked(STATE, arrays, content, arms=n_rows(arms))
+        found = put_together(STATE, arrays, content, kernel)
         options = parameters(cls, content["options"])
-        known = {"arms", "kernel", "beta", "refit", "random_state", *STATE}
-        if not isinstance(content["refit"], list) or known & options.keys():
+        if not isinstance(content["refit"], list) or COMMON & options.keys():
             raise ValueError("its options are damaged")
-        made = cls(
-            arms,
-            check_stored(restored_kernel(content, kernel), arms),
-            **{name: found[name] for name in ("noise", "norm", "delta", "prior_mean", "verbose")},
-            beta=width_from_data(content["beta"]),
-            refit=[int(step) for step in content["refit"]],
-            random_state=0,
-            **options,
-        )
-        made.set_parts(arrays, content)
+        common = {name.strip("_"): found[name] for name in FIGURES}
+        beta, refit = width_from_data(content["beta"]), [int(step) for step in content["refit"]]
+        made = cls(found["arms_"], found["kernel_"], **common, beta=beta, refit=refit, random_state=0, **options)
+        made.set_parts(found, arrays, content["model"])
         return made
 
-    def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
-        n = self.n_arms
-        found = checked(STATE, arrays, content, arms=n)
-        pulls, pending = found["pulls"], found["pending"]
+    def _parameters(self: Any) -> dict[str, Any]:
+        """Return the parameters that all bandits have, by the constructor's names, but arms, kernel and seed."""
+        figures = {name.strip("_"): getattr(self, name) for name in FIGURES}
+        return {**figures, "beta": self.beta, "refit": self.refit}
+
+    def _options(self: Any) -> dict[str, Any]:
+        """Return a subclass's own parameters."""
+        return {name: getattr(self, name) for name in self.OPTIONS}
+
+    def _model_parts(self: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the model's arrays, and what else the next ask depends on as JSON data."""
+        return self._model.to_arrays(), {}
+
+    def _restore_model(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        self._model.restore(arrays)
+
+    def set_parts(self: Any, values: dict[str, Any], arrays: dict[str, Any], model: dict[str, Any]) -> None:
+        """Take over what a file says: of the rewards told, by the names of the attributes, and of the model."""
+        n, pulls, pending = self.n_arms, values["pulls_"], values["pending_"]
         beyond = np.any(pulls >= n) or np.any(pending >= n)
-        if beyond or not np.array_equal(np.bincount(pulls, minlength=n), found["counts"]):
+        if beyond or not np.array_equal(np.bincount(pulls, minlength=n), values["counts_"]):
             raise ValueError("its counts are not those of its pulls")
-        self.counts_, self.sums_, self.active_ = (found[name].copy() for name in ("counts", "sums", "active"))
-        self._pulls, self._pending, self._rewards = pulls.tolist(), pending.tolist(), found["rewards"].tolist()
-        self._seed, self._draws = found["seed"], found["draws"]
-        self._square_sum, self._log_sum = found["square_sum"], found["log_sum"]
-        self._restore_model(arrays, content["model"])
+        for name in ("counts_", "sums_", "active_"):
+            setattr(self, name, values[name].copy())
+        for name in ("pulls_", "pending_", "rewards_"):
+            setattr(self, f"_{name.strip('_')}", values[name].tolist())
+        for name in ("_seed", "_draws", "_square_sum", "_log_sum"):
+            setattr(self, name, values[name])
+        self._refitted = len(pulls) if values["_refitted"] is None else values["_refitted"]
+        self._restore_model(arrays, model)
 
 
-STATE = {
-    "counts": wholes("arms"),
-    "sums": numbers("arms", low=-HUGE, high=HUGE),
-    "active": flags("arms"),
-    "pending": wholes("pending"),
-    "pulls": wholes("pulls"),
-    "rewards": numbers("pulls"),
-    "noise": number(low=LEAST),
+FIGURES = {
+    "noise_": number(low=LEAST),
     "norm": number(low=LEAST),
     "delta": number(low=LEAST, high=1.0),
-    "prior_mean": number(),
+    "prior_mean_": number(),
     "verbose": whole(),
-    "seed": seed(),
-    "draws": whole(),
-    "square_sum": number(low=0.0, high=HUGE),
-    "log_sum": number(),
+}
+"""The parameters that all bandits have, but those that are no numbers."""
+
+COMMON = {"arms", "kernel", "beta", "refit", "random_state", *(name.strip("_") for name in FIGURES)}
+
+STATE: Layout = {
+    "arms_": RowsPiece(size="arms"),
+    "kernel_": KernelPiece("arms_"),
+    "counts_": wholes("arms"),
+    "sums_": numbers("arms", low=-HUGE, high=HUGE),
+    "active_": flags("arms"),
+    "pending_": wholes("pending"),
+    "pulls_": wholes("pulls"),
+    "rewards_": numbers("pulls"),
+    **FIGURES,
+    "_seed": seed(),
+    "_draws": whole(),
+    "_square_sum": number(low=0.0, high=HUGE),
+    "_log_sum": number(),
+    "_refitted": whole(optional=True),
 }

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from squeak.bandits.checks import check_positive
+from squeak.core.checks import check_positive
 
 WidthLike: TypeAlias = "str | float | Width"
 
@@ -131,7 +131,7 @@ class Constant(Width):
     deviations: float = 2.0
 
     def __post_init__(self) -> None:
-        check_positive(self.deviations, "beta")
+        check_positive("beta", self.deviations)
 
     def __call__(self, seen: Evidence) -> float:
         """Return β."""
@@ -147,7 +147,7 @@ def make_width(beta: WidthLike) -> Width:
     if isinstance(beta, Width):
         return beta
     if not isinstance(beta, str):
-        return Constant(check_positive(beta, "beta"))
+        return Constant(check_positive("beta", beta))
     if beta not in NAMES:
         raise ValueError(f"beta must be a number or one of {', '.join(NAMES)}; it is {beta!r}")
     return NAMES[beta]()

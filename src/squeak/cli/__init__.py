@@ -10,22 +10,24 @@ import gc
 import signal
 import sys
 import threading
+import warnings
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from squeak._version import __version__
+from squeak.cli.commands import command, told
 from squeak.cli.comparison import compare
 from squeak.cli.dictionaries import dictionary, merge, show
-from squeak.cli.errors import echo, for_the_command, say
+from squeak.cli.errors import echo, say
 from squeak.cli.graphs import label, sparsify
 from squeak.cli.models import evaluate, fit, predict
-from squeak.cli.online import online
-from squeak.cli.optimize import optimize
+from squeak.cli.optimizing import optimize
 from squeak.cli.planning import plan
-from squeak.cli.report import report
+from squeak.cli.reports import report
 from squeak.cli.sampling import sample
+from squeak.cli.streams import online
 
 app = typer.Typer(
     name="squeak",
@@ -39,7 +41,7 @@ COMMANDS = (
     *(sample, optimize, sparsify, label),
 )
 for function in COMMANDS:
-    app.command()(function)
+    app.command()(command(function))
 
 
 @app.callback(invoke_without_command=True)
@@ -57,7 +59,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder for what it makes.")] = Path("demo"),
 ) -> None:
     """Stream a year of New York flights into a dictionary; needs the extra `demo`."""
-    from squeak.demo import run
+    from squeak.cli.demo import run
 
     run(out)
 
@@ -74,6 +76,14 @@ def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(lost)
 
 
+def _warn(message: Warning | str, *where: object, **more: object) -> None:
+    """Print a warning in a line of its own, without the line of code that it comes from."""
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stderr):
+        echo(f"warning: {told(message)}", err=True)
+
+
 def main() -> None:
     """Run the command; a user's mistake gets one line and no traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -82,10 +92,11 @@ def main() -> None:
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, _on_terminate)  # a scheduler's stop leaves a checkpoint too
     before, sys.unraisablehook = sys.unraisablehook, _interrupt_again
+    warned, warnings.showwarning = warnings.showwarning, _warn
     try:
         code = _run()  # what an error held on to, readers with threads of their own, is let go before the end
     finally:
-        sys.unraisablehook = before
+        sys.unraisablehook, warnings.showwarning = before, warned
     gc.collect()
     sys.exit(code)
 
@@ -106,9 +117,9 @@ def _run() -> int:
         if type(error).__name__ == "Abort":
             return say("interrupted", 130)
         if isinstance(error, ValueError | TypeError | OSError | ImportError | MemoryError):
-            text = " ".join(str(error).split()) or type(error).__name__
+            text = told(error)
             if isinstance(error, OSError) and error.filename is not None:
                 text = f"{error.filename}: {error.strerror}"
-            return say(for_the_command(text), 1)
+            return say(text, 1)
         raise
     return code if isinstance(code, int) else 0

@@ -8,41 +8,19 @@ from typing import Annotated
 import typer
 
 from squeak.cli.errors import echo
-from squeak.cli.options import (
-    BadRows,
-    Categories,
-    CategoriesAs,
-    Data,
-    KernelChoice,
-    KernelName,
-    Missing,
-    MissingAs,
-    Names,
-    OnBadRows,
-    Scale,
-    ScaleBy,
-    Seed,
-    check_figure,
-    kernel_of,
-    names_of,
-    or_none,
-    positive,
-)
-from squeak.cli.outputs import Overwrite, check_outputs
+from squeak.cli.options import Data, KernelChoice, KernelName, LengthScale, Seed, kernel_of, positive
+from squeak.cli.outputs import Overwrite, check_figure, check_outputs
+from squeak.cli.reading import Shuffled, source_from
 
 
 def compare(
     data: Data,
+    *,
     target: Annotated[str | None, typer.Option(help="A column to leave out of the rows.")] = None,
-    columns: Names = None,
-    drop: Names = None,
-    scale: ScaleBy = Scale.standard,
-    categories: CategoriesAs = Categories.onehot,
-    missing: MissingAs = Missing.none,
-    on_bad_rows: OnBadRows = BadRows.refuse,
+    reading: Shuffled,
     rows: Annotated[int, typer.Option(min=2, help="Compare on so many rows, drawn from all.")] = 2_000,
     kernel: KernelChoice = KernelName.rbf,
-    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    length_scale: LengthScale = "median",
     ridge: Annotated[
         float | None,
         typer.Option(callback=positive, help="1/1000 of the trace of K unless given.", show_default=False),
@@ -59,9 +37,8 @@ def compare(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
     """Run every sampler on some rows of DATA and print what each costs and how good it is."""
-    import squeak as sq
+    from squeak.cli.pages import comparison
     from squeak.kernels import Linear
-    from squeak.page import comparison
     from squeak.samplers import Uniform
     from squeak.samplers import compare as run
 
@@ -76,16 +53,7 @@ def compare(
     check_figure(figure)
     check_outputs(data, overwrite=overwrite, others=[figure])
     chosen_kernel = kernel_of(kernel, length_scale)
-    source = sq.rows(
-        data if len(data) > 1 else data[0],
-        target,
-        names_of(columns),
-        drop=names_of(drop) or (),
-        scale=or_none(scale),
-        categories=or_none(categories),
-        missing=or_none(missing),
-        on_bad_rows=on_bad_rows.value,
-    )
+    source = source_from(reading, data, target, seed=seed)
     some = Uniform(Linear(), rows, ridge=1.0, random_state=seed).fit(source).dictionary_.atoms
     table = run(
         some,

@@ -2,72 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from squeak.cli.cluster import cluster
+from squeak.cli.clusters import Cluster
 from squeak.cli.errors import echo
 from squeak.cli.options import (
-    BadRows,
-    Categories,
-    CategoriesAs,
     Checkpoint,
     Data,
-    Delimiter,
     Every,
-    Header,
     KernelChoice,
     KernelName,
-    LearnRows,
-    MaxAtoms,
-    MaxCategories,
-    Missing,
-    MissingAs,
-    Names,
-    NaValues,
-    OnBadRows,
+    LengthScale,
     Out,
+    Quiet,
     SamplerName,
-    Scale,
-    ScaleBy,
     Seed,
-    Shuffle,
-    TlsFile,
     kernel_of,
-    names_of,
-    or_none,
     positive,
 )
 from squeak.cli.outputs import Overwrite, check_outputs, going_on
+from squeak.cli.reading import Scale, Shuffled, source_from
 
 
 def dictionary(
     data: Data,
+    *,
     out: Out,
     target: Annotated[str | None, typer.Option(help="The column to predict; it is left out of the rows.")] = None,
-    columns: Names = None,
-    drop: Names = None,
-    scale: ScaleBy = Scale.standard,
-    categories: CategoriesAs = Categories.onehot,
-    missing: MissingAs = Missing.none,
-    on_bad_rows: OnBadRows = BadRows.refuse,
-    shuffle: Shuffle = False,
-    learn_rows: LearnRows = 20_000,
-    max_categories: MaxCategories = 100,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    na_values: NaValues = None,
+    reading: Shuffled,
     kernel: KernelChoice = KernelName.rbf,
-    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    length_scale: LengthScale = "median",
     ridge: Annotated[
         float | None,
         typer.Option(
             callback=positive, help="Directions with eigenvalues well above it are kept.", show_default=False
         ),
     ] = None,
-    max_atoms: MaxAtoms = None,
+    max_atoms: Annotated[
+        int | None,
+        typer.Option(min=1, help="A hard limit on the size; 1000 where no ridge is given.", show_default=False),
+    ] = None,
     oversampling: Annotated[
         float, typer.Option(callback=positive, help="Atoms per unit of effective dimension.")
     ] = 10.0,
@@ -87,23 +65,13 @@ def dictionary(
     source: Annotated[
         str | None, typer.Option(help="A name for this part of the data, for merging.", show_default=False)
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Learn parts in so many processes and merge them (DISQUEAK).", show_default=False),
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="The address of a Dask scheduler, to do so on its cluster.", show_default=False),
-    ] = None,
+    cluster: Cluster,
     leaves: Annotated[
         int | None, typer.Option(min=1, help="Parts, where workers or a scheduler are used.", show_default=False)
     ] = None,
-    tls_ca: TlsFile = None,
-    tls_cert: TlsFile = None,
-    tls_key: TlsFile = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a dictionary of the rows of DATA in one pass and write it to a file.
 
@@ -112,8 +80,8 @@ def dictionary(
     """
     import squeak as sq
 
-    alone = workers is None and scheduler is None  # else the checkpoint is a folder
-    check_outputs([*data, like], overwrite=overwrite, squeak_files=[out], states=[checkpoint if alone else None])
+    apart = cluster.wanted()  # the checkpoint is a folder then
+    check_outputs([*data, like], overwrite=overwrite, squeak_files=[out], states=[None if apart else checkpoint])
     model = None if like is None else sq.Dictionary.load(like)
     if model is not None:
         oversampling, ridge = model.oversampling or oversampling, ridge or model.ridge
@@ -130,9 +98,6 @@ def dictionary(
         "random_state": seed,
         "verbose": 0 if quiet else 1,
     }
-    apart = workers is not None or scheduler is not None
-    if workers is not None and scheduler is not None:
-        raise typer.BadParameter("--workers starts processes here, --scheduler uses a cluster: give one of them")
     if leaves is not None and not apart:
         raise typer.BadParameter("--leaves is for --workers or --scheduler")
     learner: Any
@@ -141,33 +106,13 @@ def dictionary(
         learner = sq.Disqueak(**params, max_atoms=max_atoms, n_leaves=leaves, leaf=leaf)
     else:
         learner = sq.Kors(**params) if sampler is SamplerName.kors else sq.Squeak(**params, max_atoms=max_atoms)
-    known = None if model is None else model.preprocessing
-    choices: dict[str, Any] = {"preprocessing": known}
-    if known is None:
-        choices = {
-            "columns": names_of(columns),
-            "drop": names_of(drop) or (),
-            "scale": or_none(scale) if model is None else None,
-            "categories": or_none(categories),
-            "missing": or_none(missing),
-        }
-    origin = sq.rows(
-        data if len(data) > 1 else data[0],
-        target,
-        on_bad_rows=on_bad_rows.value,
-        shuffle=shuffle,
-        learn_rows=learn_rows,
-        max_categories=max_categories,
-        delimiter=delimiter,
-        header=header,
-        na_values=names_of(na_values) or (),
-        random_state=seed,
-        **choices,
-    )
+    known: Any = "learn" if model is None else model.preprocessing
+    if model is not None and known is None:
+        reading, known = replace(reading, scale=Scale.none), "learn"
+    origin = source_from(reading, data, target, preprocessing=known, seed=seed)
     with going_on(checkpoint, quiet):
         if apart:
-            tls = {"ca": tls_ca, "cert": tls_cert, "key": tls_key}
-            with cluster(workers, scheduler, tls):
+            with cluster.client():
                 learner.fit(origin, checkpoint=checkpoint)
         else:
             learner.fit(origin, checkpoint=checkpoint, every=every)
@@ -187,8 +132,8 @@ def show(
 ) -> None:
     """Print what a .sqk file holds: sizes, spectrum, and its most telling atoms in your own columns."""
     import squeak as sq
+    from squeak.cli.pages import page, page_of_fit, page_without_kernel
     from squeak.core.storage import NotStoredError, read
-    from squeak.page import page, page_of_fit, page_without_kernel
 
     kind, _, content = read(file)
     if kind == "fit":

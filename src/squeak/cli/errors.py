@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-import re
+import shlex
 import sys
+from collections.abc import Collection
 from typing import NoReturn
 
 import typer
 
+from squeak.core.advice import Advice
 from squeak.core.text import for_terminal
 
-IN_WORDS_OF_THE_COMMAND = (
-    (r"on_bad_rows='skip'", "--on-bad-rows skip"),
-    (r"missing='median'", "--missing median"),
-    (r"pass delimiter='(.)'", r"pass --delimiter '\1'"),
-    (r"pass delimiter='\\t'", r"pass --delimiter '\\t'"),
-    (r"categories='onehot' or 'codes'", "--categories onehot or codes"),
-    (r"with drop=", "with --drop"),
-    (r"pass header=False, or header=True", "pass --no-header, or --header"),
-    (r"pass na_values=\['(.*?)'\]", r"pass --na-values '\1'"),
-    (r"(if the column holds categories), categories=\{.*?\}", r"\1, store it as text in a Parquet file"),
-    (r"max_categories=(\d+)", r"--max-categories \1"),
-    (r"raise max_categories", "raise --max-categories"),
-    (r"shuffle=True", "--shuffle"),
-    (r"raise learn_rows", "raise --learn-rows"),
-    (r", or give the column's scale", ""),
-    (r", list the values that matter", ""),
-    (r"set max_atoms", "set --max-atoms"),
-    (r"use a classifier", "use --task classification"),
-    (r"KernelClassifier learns classes", "--task classification learns classes"),
-    (r"KernelRidge predicts numbers", "--task regression predicts numbers"),
-    (r"finish it with \w+\.resume", "finish it as it was begun"),
-    (r": pass squeak\.rows\(path, columns=\[\.\.\.\]\)", "; leave out the others"),
-)
-"""Options in our messages as Python has them, and as the command has them."""
+
+def option(parameter: str) -> str:
+    """Return the option of a parameter's name."""
+    return "--" + parameter.replace("_", "-")
 
 
-def for_the_command(message: str) -> str:
-    """Return a message with the options' names as the command has them."""
-    for python, words in IN_WORDS_OF_THE_COMMAND:
-        message = re.sub(python, words, message)
-    return message
+def spell(advice: Advice, options: Collection[str]) -> str:
+    """Return advice in the words of a command that has these options; empty where it cannot be followed there."""
+    name, value = option(advice.parameter), advice.value
+    sayable = "{name}" in advice.words or not isinstance(value, dict)  # an option holds no mapping
+    words = advice.words if advice.parameter in options and sayable else advice.otherwise
+    if isinstance(value, bool):
+        return advice.spelled(words, name, name if value else name.replace("--", "--no-", 1))
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return advice.spelled(words, name, f"{name} {shlex.quote(text.replace(chr(9), chr(92) + 't'))}")
 
 
 def echo(text: str, *, err: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.errors import echo
-from squeak.cli.options import Checkpoint, Every, Seed, check_figure, positive
-from squeak.cli.outputs import APOSTROPHES, Overwrite, check_outputs, going_on, write_table
+from squeak.cli.options import Checkpoint, Every, Quiet, Seed, positive
+from squeak.cli.outputs import (
+    APOSTROPHES,
+    Overwrite,
+    check_ending,
+    check_figure,
+    check_outputs,
+    going_on,
+    write_table,
+)
+from squeak.cli.reading import Chosen
 
 Graph = Annotated[
     list[str],
@@ -22,8 +32,6 @@ Figure = Annotated[
     Path | None,
     typer.Option(help="Draw degrees and weights of both graphs: .png, .svg or .pdf.", show_default=False),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
-
 
 MOST_LABELLED = 1_000_000
 """A label may be for a node without edges, but not for a number out of all proportion."""
@@ -39,9 +47,11 @@ class Way(StrEnum):
 
 def sparsify(
     edges: Graph,
+    *,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="A .parquet, .csv, .npy or .txt file.", show_default=False)
     ],
+    reading: Chosen,
     oversampling: Annotated[float, typer.Option(callback=positive, help="Edges kept a node, about.")] = 30.0,
     ridge: Annotated[float, typer.Option(min=0.0, help="Above 0: an (eps, ridge)-sparsifier, smaller.")] = 0.0,
     copies: Annotated[int, typer.Option(min=1, help="Coins of an edge; 1 is best.")] = 1,
@@ -67,15 +77,16 @@ def sparsify(
     check_outputs(edges, overwrite=overwrite, others=[out, figure], states=[checkpoint])
     if checkpoint is not None and way is Way.batch:
         raise typer.BadParameter("--way batch holds all edges in memory and reads them at once: no --checkpoint")
-    if out.suffix not in (".parquet", ".csv", ".npy", ".txt"):
-        raise typer.BadParameter(f"--out ends in .parquet, .csv, .npy or .txt; it is {out}")
-    source: Any = edges if len(edges) > 1 else edges[0]
+    check_ending(out, ".parquet", ".csv", ".npy", ".txt")
+    source = edges_from(reading, edges)
     if way is Way.batch:
-        found = sparsify_all(source, oversampling=oversampling, ridge=ridge, copies=copies, random_state=seed)
+        found = sparsify_all(
+            read_edges(source), oversampling=oversampling, ridge=ridge, copies=copies, random_state=seed
+        )
         seen = None
     else:
         kind = StreamSparsifier if way is Way.stream else OnlineSparsifier
-        stream = kind(oversampling, ridge, copies, random_state=seed)
+        stream = kind(oversampling, ridge=ridge, copies=copies, random_state=seed)
         with going_on(checkpoint, quiet):
             if checkpoint is None:
                 read_all(stream, source, quiet)
@@ -102,10 +113,12 @@ def sparsify(
 
 def label(
     edges: Graph,
+    *,
     labels: Annotated[
         Path, typer.Option(help="CSV or Parquet with the columns node and label.", show_default=False)
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="A .csv or .parquet file.", show_default=False)],
+    reading: Chosen,
     oversampling: Annotated[
         float | None, typer.Option(callback=positive, help="Sparsify the graph first.", show_default=False)
     ] = None,
@@ -125,10 +138,9 @@ def label(
     from squeak.graphs.files import read_edges
 
     check_outputs([*edges, labels], overwrite=overwrite, others=[out])
-    if out.suffix not in (".csv", ".parquet"):
-        raise typer.BadParameter(f"--out ends in .csv or .parquet; it is {out}")
+    check_ending(out, ".parquet", ".csv")
     nodes, names = read_labels(labels)
-    graph = read_edges(edges if len(edges) > 1 else edges[0])
+    graph = read_edges(edges_from(reading, edges))
     last = int(nodes.max())
     if last >= max(10 * graph.n_nodes, MOST_LABELLED):
         raise ValueError(f"{labels} has a label for node {last:,}; the edges have nodes 0 to {graph.n_nodes - 1:,}")
@@ -163,6 +175,20 @@ def label(
     echo(f"wrote {out}")
 
 
+def edges_from(reading: Chosen, edges: list[str]) -> Any:
+    """Return the edges of files as their reader takes them: paths of text, or a row source of tables."""
+    from squeak.graphs.files import is_text, open_edges
+
+    source: Any = edges if len(edges) > 1 else edges[0]
+    if not all(is_text(Path(one)) for one in edges):
+        return open_edges(source, **reading.parameters(), **reading.choices())
+    if reading != Chosen():
+        raise typer.BadParameter(
+            "options for reading are for CSV, Parquet and npy; a line of a text file has two nodes, maybe a weight"
+        )
+    return source
+
+
 def read_all(stream: Any, source: Any, quiet: bool) -> None:
     """Read all edges into a stream sparsifier, with a bar."""
     from tqdm.auto import tqdm
@@ -170,11 +196,13 @@ def read_all(stream: Any, source: Any, quiet: bool) -> None:
     from squeak.graphs import edge_blocks
 
     with tqdm(desc=type(stream).__name__, unit=" edges", unit_scale=True, disable=quiet) as bar:
-        for block in edge_blocks(source):
-            stream.partial_fit(block)
-            bar.update(len(block))
-    if not hasattr(stream, "_stream"):
-        raise ValueError("there are no edges")
+
+        def blocks() -> Iterator[Any]:
+            for block in edge_blocks(source):
+                yield block
+                bar.update(len(block))
+
+        stream.fit(blocks())
 
 
 def describe(report: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,38 +10,25 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from squeak.cli.cluster import cluster
+from squeak.cli.clusters import Cluster
 from squeak.cli.errors import echo
 from squeak.cli.options import (
-    BadRows,
-    Categories,
-    CategoriesAs,
     Checkpoint,
     Data,
-    Delimiter,
     Every,
-    Header,
-    KernelChoice,
     KernelName,
-    LearnRows,
-    MaxCategories,
-    Missing,
-    MissingAs,
-    Names,
-    NaValues,
-    OnBadRows,
     Out,
-    Scale,
-    ScaleBy,
+    Quiet,
     Seed,
-    TlsFile,
+    given_options,
     kernel_of,
-    names_of,
     or_none,
     positive,
     refuse_settled,
 )
-from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_outputs, going_on
+from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_ending, check_outputs, going_on
+from squeak.cli.reading import SETTLED as BY_PREPROCESSING
+from squeak.cli.reading import Categories, Files, Missing, Scale, Shuffled, source_from
 
 
 class Task(StrEnum):
@@ -50,6 +37,23 @@ class Task(StrEnum):
     auto = "auto"
     regression = "regression"
     classification = "classification"
+
+
+class Kernels(StrEnum):
+    """The kernels that a fit knows, and the word for leaving the choice to it."""
+
+    auto = "auto"
+    rbf = "rbf"
+    laplacian = "laplacian"
+    matern = "matern"
+    linear = "linear"
+
+
+class ClassWeight(StrEnum):
+    """How rows of different classes are weighed."""
+
+    none = "none"
+    balanced = "balanced"
 
 
 class Loss(StrEnum):
@@ -63,35 +67,47 @@ Model = Annotated[Path, typer.Argument(help="A model, as `squeak fit` writes it.
 Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 
 
-SETTLED = {"columns", "drop", "scale", "categories", "missing", "learn_rows", "max_categories"}
-SETTLED |= {"kernel", "length_scale", "max_atoms"}
+MOST_CODES = 12
+"""Up to so many different whole numbers are taken for classes, …"""
+
+ROWS_OF_A_CODE = 10
+"""… where there are so many rows for each."""
+
+EVALUATED = 0.9
+"""The coverage of the intervals that are evaluated."""
+
+SETTLED = BY_PREPROCESSING | {"kernel", "length_scale", "max_atoms"}
 """Options that a dictionary has settled."""
 
 
 def fit(
     context: typer.Context,
     data: Data,
+    *,
     target: Target,
     out: Out,
     task: Annotated[
-        Task, typer.Option(help="auto: text and truth values are classes, numbers are not.")
+        Task, typer.Option(help="auto: text, truth values and a few small whole numbers are classes.")
     ] = Task.auto,
-    columns: Names = None,
-    drop: Names = None,
-    scale: ScaleBy = Scale.standard,
-    categories: CategoriesAs = Categories.onehot,
-    missing: MissingAs = Missing.none,
-    on_bad_rows: OnBadRows = BadRows.refuse,
-    learn_rows: LearnRows = 20_000,
-    max_categories: MaxCategories = 100,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    na_values: NaValues = None,
-    kernel: KernelChoice = KernelName.rbf,
-    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number, 'median' or 'auto'.")] = "auto",
-    alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto' (1 with --loss logistic).")] = "auto",
+    reading: Shuffled,
+    kernel: Annotated[
+        Kernels,
+        typer.Option(
+            help="auto: kernels, their metrics, penalties and local experts are chosen on rows kept back."
+        ),
+    ] = Kernels.rbf,
+    length_scale: Annotated[
+        str, typer.Option(help="The kernel's width: a number, 'median', 'auto', or 'learned' (one a column).")
+    ] = "auto",
+    alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto'.")] = "auto",
     max_atoms: Annotated[int, typer.Option(min=1, help="The size of the dictionary.")] = 1000,
-    loss: Annotated[Loss, typer.Option(help="For classes; logistic gives probabilities.")] = Loss.squared,
+    time_budget: Annotated[
+        float | None, typer.Option(help="With --kernel auto: seconds after which nothing new is tried.")
+    ] = None,
+    loss: Annotated[Loss, typer.Option(help="For classes; squared is the fast one.")] = Loss.squared,
+    class_weight: Annotated[
+        ClassWeight, typer.Option(help="For classes; balanced: all classes weigh the same, however rare.")
+    ] = ClassWeight.none,
     dictionary: Annotated[
         Path | None,
         typer.Option(
@@ -101,62 +117,43 @@ def fit(
     ] = None,
     checkpoint: Checkpoint = None,
     every: Every = 30.0,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Learn in so many processes.", show_default=False)
-    ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="The address of a Dask scheduler, to learn on its cluster.", show_default=False),
-    ] = None,
-    tls_ca: TlsFile = None,
-    tls_cert: TlsFile = None,
-    tls_key: TlsFile = None,
+    cluster: Cluster,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Learn to predict a column of DATA, and write the model to a file.
 
     A dictionary is learned in one pass (SQUEAK; DISQUEAK on workers), ridge regression or classification on it in
-    another.
+    another. With --kernel auto everything is chosen on rows kept back, and the rows are held in memory.
     """
     import squeak as sq
+
+    if kernel is Kernels.auto:
+        refuse_settled(context, CHOSEN, "--kernel auto chooses these itself, in this process")
+        check_outputs([*data], overwrite=overwrite, squeak_files=[out])
+        _fit_auto(context, data, target, out, task, reading, max_atoms, time_budget, seed, quiet)
+        return
+    if time_budget is not None:
+        raise typer.BadParameter("--time-budget is for --kernel auto")
 
     if dictionary is not None:
         refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
     check_outputs([*data, dictionary], overwrite=overwrite, squeak_files=[out], states=[checkpoint])
-    if workers is not None and scheduler is not None:
-        raise typer.BadParameter("--workers starts processes here, --scheduler uses a cluster: give one of them")
-    if checkpoint is not None and (workers is not None or scheduler is not None):
+    if cluster.wanted() and checkpoint is not None:
         raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
-    penalty = _alpha(alpha, loss)
-    how: dict[str, Any] = {
-        "columns": names_of(columns),
-        "drop": names_of(drop) or (),
-        "scale": or_none(scale),
-        "categories": or_none(categories),
-        "missing": or_none(missing),
-    }
-    choice: dict[str, Any] = {"kernel": kernel_of(kernel, length_scale), "max_atoms": max_atoms}
+    penalty = _alpha(alpha)
+    known: Any = "learn"
+    choice: dict[str, Any] = {"kernel": kernel_of(KernelName(kernel.value), length_scale), "max_atoms": max_atoms}
     if dictionary is not None:
         given = sq.Dictionary.load(dictionary)
-        how, choice = {"preprocessing": given.preprocessing}, {"dictionary": given}
+        known, choice = given.preprocessing, {"dictionary": given}
         if target in getattr(given.preprocessing, "column_names", ()):
             raise ValueError(
                 f"the rows of {dictionary} have the column {target!r}, which is to be predicted from them: learn "
                 f"the dictionary with --target {target}"
             )
-    source = sq.rows(
-        data if len(data) > 1 else data[0],
-        target,
-        on_bad_rows=on_bad_rows.value,
-        learn_rows=learn_rows,
-        max_categories=max_categories,
-        delimiter=delimiter,
-        header=header,
-        na_values=names_of(na_values) or (),
-        **how,
-    )
+    source = source_from(reading, data, target, preprocessing=known, seed=seed)
     params: dict[str, Any] = {
         **choice,
         "alpha": penalty,
@@ -164,18 +161,20 @@ def fit(
         "verbose": 0 if quiet else 1,
     }
     learner: Any
-    if _is_classification(task, source):
-        learner = sq.KernelClassifier(**params, loss=loss.value)
+    if _is_classification(task, source, quiet):
+        learner = sq.KernelClassifier(**params, loss=loss.value, class_weight=or_none(class_weight))
     else:
+        if class_weight is not ClassWeight.none:
+            raise typer.BadParameter("--class-weight is for classes: --task classification")
         if loss is Loss.logistic:
             raise typer.BadParameter("--loss logistic is for classes: --task classification")
         learner = sq.KernelRidge(**params, fit_intercept=True)
-    if workers is None and scheduler is None:
+    if cluster.wanted():
+        with cluster.client():
+            learner.fit(source)
+    else:
         with going_on(checkpoint, quiet):
             learner.fit(source, checkpoint=checkpoint, every=every)
-    else:
-        with cluster(workers, scheduler, {"ca": tls_ca, "cert": tls_cert, "key": tls_key}):
-            learner.fit(source)
     learner.save(out)
     if not quiet:
         found = learner.dictionary_
@@ -184,21 +183,77 @@ def fit(
         echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
 
 
+CHOSEN = {
+    "length_scale",
+    "alpha",
+    "loss",
+    "class_weight",
+    "dictionary",
+    "checkpoint",
+    "every",
+    "workers",
+    "scheduler",
+}
+"""Options that ``--kernel auto`` has no use for."""
+
+FOR_AUTO: dict[str, Any] = {"scale": Scale.robust, "categories": Categories.auto, "missing": Missing.median}
+"""How rows are read for ``--kernel auto`` where the command line does not say."""
+
+
+def _fit_auto(
+    context: typer.Context,
+    data: list[str],
+    target: str,
+    out: Path,
+    task: Task,
+    reading: Shuffled,
+    max_atoms: int,
+    time_budget: float | None,
+    seed: int,
+    quiet: bool,
+) -> None:
+    """Fit AutoRegressor or AutoClassifier, as a user of Python would, and tell what was chosen."""
+    import squeak as sq
+
+    given = given_options(context)
+    source = source_from(
+        replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given}),
+        data,
+        target,
+        seed=seed,
+    )
+    chosen = sq.AutoClassifier if _is_classification(task, source, quiet) else sq.AutoRegressor
+    learner: Any = chosen(
+        max_atoms=max_atoms, time_budget=time_budget, random_state=seed, verbose=0 if quiet else 1
+    ).fit(source)
+    learner.save(out)
+    if quiet:
+        return
+    skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
+    echo(f"{type(learner).__name__}{skipped} → {out}")
+    for stage in learner.search_:
+        echo(f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation")
+    for limit in learner.limits_:
+        echo(f"  {limit}")
+
+
 def predict(
     model: Model,
     data: Data,
+    *,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The file to write: .parquet or .csv.", show_default=False)
     ],
-    probabilities: Annotated[bool, typer.Option(help="A column for each class; needs --loss logistic.")] = False,
+    probabilities: Annotated[bool, typer.Option(help="A column for each class with its probability.")] = False,
     std: Annotated[
         bool,
-        typer.Option(help="A regression's standard deviation too, on the kernel's scale: 1 far from all rows."),
+        typer.Option(help="A regression's standard deviation of a new target too, in the target's units."),
     ] = False,
-    on_bad_rows: OnBadRows = BadRows.refuse,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    na_values: NaValues = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(help="Columns low and high, between which so large a part of new targets lies, such as 0.9."),
+    ] = None,
+    reading: Files,
     overwrite: Overwrite = False,
 ) -> None:
     """Predict every row of DATA, in its order, and write Parquet or CSV; DATA may be larger than memory.
@@ -207,22 +262,24 @@ def predict(
     """
     import pyarrow as pa
 
-    from squeak.core.storage import replacing
+    from squeak.core.outputs import replacing
 
-    if out.suffix not in (".parquet", ".csv"):
-        raise typer.BadParameter(f"--out ends in .parquet or .csv; it is {out}")
+    check_ending(out, ".parquet", ".csv")
     check_outputs([model, *data], overwrite=overwrite, others=[out])
     learner = _loaded(model)
     if probabilities and not hasattr(learner, "predict_proba"):
-        raise ValueError("this model has no probabilities: fit it with --loss logistic")
-    if std and hasattr(learner, "classes_"):
-        raise ValueError("--std is for regression")
-    source = _opened(learner, data, None, on_bad_rows, delimiter, header, na_values)
+        raise ValueError("this model has no probabilities: its file is of an older version; fit it anew")
+    for name, asked in (("--std", std), ("--interval", interval is not None)):
+        if asked and hasattr(learner, "classes_"):
+            raise ValueError(f"{name} is for regression")
+    if interval is not None and not 0.0 < interval < 1.0:
+        raise typer.BadParameter(f"--interval lies strictly between 0 and 1, not {interval}")
+    source = source_from(reading, data, preprocessing=learner.preprocessing_)
     rows = 0
     with replacing(out) as stream:
         writer = TableWriter(stream, out.suffix)
-        for block in _blocks(source):
-            columns = _predictions(learner, block.X, probabilities, std)
+        for block in source.blocks():
+            columns = _predictions(learner, block, probabilities, std, interval)
             if source.skip:
                 columns = {"row": block.numbers, **columns}
             table = pa.table(columns)
@@ -239,45 +296,71 @@ def evaluate(
     model: Model,
     data: Data,
     target: Target,
-    on_bad_rows: OnBadRows = BadRows.refuse,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    na_values: NaValues = None,
+    reading: Files,
 ) -> None:
     """Compare a model's predictions with a column of DATA, beside a baseline that knows no rows."""
-    from squeak.page import classification_scores, regression_scores
+    import squeak as sq
+    from squeak.cli.pages import classification_scores, regression_scores
 
     learner = _loaded(model)
-    source = _opened(learner, data, target, on_bad_rows, delimiter, header, na_values)
+    used = getattr(learner.preprocessing_, "column_names", ())
+    if target in used:
+        raise ValueError(
+            f"the model predicts from the column {target!r}, so it is not its target; those are {', '.join(used)}"
+        )
+    source = source_from(reading, data, target, preprocessing=learner.preprocessing_)
     predicted, truth, chances = [], [], []
-    for block in _blocks(source):
-        columns = _predictions(learner, block.X, hasattr(learner, "predict_proba"), False)
+    classes = hasattr(learner, "classes_")
+    known = isinstance(learner, sq.AutoRegressor) or hasattr(learner, "noise_")
+    coverage = EVALUATED if not classes and known else None
+    for block in source.blocks():
+        columns = _predictions(learner, block, classes and hasattr(learner, "predict_proba"), coverage=coverage)
         predicted.append(columns.pop("prediction"))
         truth.append(block.y)
         if columns:
             chances.append(np.column_stack(list(columns.values())))
     guess, real = np.concatenate(predicted), np.concatenate(truth)
-    if hasattr(learner, "classes_"):
+    if classes:
         p = np.concatenate(chances) if chances else None
         echo(classification_scores(guess, real, learner.classes_, p))
-    else:
-        echo(regression_scores(guess, np.asarray(real, dtype=np.float64), float(learner.intercept_[0])))
+        return
+    real = np.asarray(real, dtype=np.float64)
+    echo(regression_scores(guess, real, _mean_of(learner, real)))
+    if chances:
+        low, high = np.concatenate(chances).T
+        echo(
+            f"{EVALUATED:.0%} interval: {np.mean((low <= real) & (real <= high)):.1%} of the targets lie in it, "
+            f"mean width {np.mean(high - low):.4g}"
+        )
 
 
-def _alpha(text: str, loss: Loss) -> float | str:
+def _mean_of(learner: Any, real: Any) -> float:
+    """Return the mean target of the fit; that of the rows at hand where the model does not tell it."""
+    return float(learner.intercept_[0]) if hasattr(learner, "intercept_") else float(np.mean(real))
+
+
+def _alpha(text: str) -> float | str:
     if text == "auto":
-        return "auto" if loss is Loss.squared else 1.0
+        return "auto"
     try:
         return positive(float(text)) or 1.0
     except ValueError:
         raise typer.BadParameter(f"--alpha is a number or 'auto', not {text!r}") from None
 
 
-def _is_classification(task: Task, source: Any) -> bool:
+def _is_classification(task: Task, source: Any, quiet: bool) -> bool:
+    """Tell whether the target is classes, and say so where nobody did."""
     if task is not Task.auto:
         return task is Task.classification
     for block in source.blocks():
-        return bool(block.y.dtype.kind in "OUSb")
+        values, kind = np.unique(block.y), block.y.dtype.kind
+        few = len(values) <= min(MOST_CODES, len(block.y) // ROWS_OF_A_CODE)
+        if kind not in "OUSb" and not (few and np.array_equal(values, np.round(values))):
+            return False
+        if not quiet:
+            other = "" if kind in "OUS" else "; --task regression predicts numbers"
+            echo(f"the target has {len(values):,} different values, learned as classes{other}", err=True)
+        return True
     raise ValueError("there are no rows")
 
 
@@ -285,62 +368,26 @@ def _loaded(path: Path) -> Any:
     import squeak as sq
 
     learner = sq.load(path)
-    if not hasattr(learner, "_values"):
+    if isinstance(learner, sq.AutoRegressor | sq.AutoClassifier):
+        return learner
+    if not isinstance(learner, sq.KernelRidge | sq.KernelClassifier):
         raise ValueError(f"{path} holds a {type(learner).__name__}; this is for models of squeak fit")
     if not hasattr(learner, "classes_") and learner.dual_coef_.ndim > 1:
         raise ValueError(f"{path} predicts {learner.dual_coef_.shape[1]} outputs at once; the command knows one")
     return learner
 
 
-def _opened(
-    learner: Any,
-    data: list[str],
-    target: str | None,
-    on_bad_rows: BadRows,
-    delimiter: str | None,
-    header: bool | None,
-    na_values: str | None,
-) -> Any:
-    import squeak as sq
-
-    used = getattr(learner.dictionary_.preprocessing, "column_names", ())
-    if target in used:
-        raise ValueError(
-            f"the model predicts from the column {target!r}, so it is not its target; those are {', '.join(used)}"
+def _predictions(
+    learner: Any, block: Any, probabilities: bool, std: bool = False, coverage: float | None = None
+) -> dict[str, Any]:
+    """Return the columns of predictions for a block of rows."""
+    if not probabilities:
+        found = (
+            dict(zip(("prediction", "std"), learner.predict(block, return_std=True), strict=True)) if std else {}
         )
-    return sq.rows(
-        data if len(data) > 1 else data[0],
-        target,
-        preprocessing=learner.dictionary_.preprocessing,
-        on_bad_rows=on_bad_rows.value,
-        delimiter=delimiter,
-        header=header,
-        na_values=names_of(na_values) or (),
-    )
-
-
-def _blocks(source: Any) -> Iterator[Any]:
-    """Give the blocks of rows; how missing values are filled was decided when the model was fitted."""
-    try:
-        yield from source.blocks()
-    except ValueError as error:
-        fitted = str(error).replace("or fill missing values with", "or fit the model with")
-        raise ValueError(fitted) from None
-
-
-def _predictions(learner: Any, rows: Any, probabilities: bool, std: bool) -> dict[str, Any]:
-    """Return the columns of predictions for rows as the kernel takes them."""
-    values = learner._values(rows)
-    if not hasattr(learner, "classes_"):
-        found = {"prediction": values[:, 0]}
-        return {**found, "std": learner._std(rows)} if std else found
-    from squeak.learners.logistic import probabilities as chances
-
-    two = values.shape[1] == 1
-    places = (values[:, 0] > 0).astype(np.intp) if two else values.argmax(axis=1)
-    found = {"prediction": learner.classes_[places]}
-    if probabilities:
-        p = chances(values)
-        p = np.hstack([1.0 - p, p]) if two else p
-        found |= {f"p({name})": p[:, place] for place, name in enumerate(learner.classes_.tolist())}
-    return found
+        found = found or {"prediction": learner.predict(block)}
+        if coverage is not None:
+            found |= dict(zip(("low", "high"), learner.predict_interval(block, coverage), strict=True))
+        return found
+    p, names = learner.predict_proba(block), learner.classes_
+    return {"prediction": learner.predict(block)} | {f"p({n})": p[:, at] for at, n in enumerate(names.tolist())}

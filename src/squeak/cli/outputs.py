@@ -45,8 +45,8 @@ def check_outputs(
     states : paths
         .sqk files that are written while the inputs are still read: those never take the place of an input.
     """
-    from squeak.core.sources.files import find_files
     from squeak.core.storage import StorageError, read
+    from squeak.data.files import find_files
 
     squeak_files = [*squeak_files, *states]
     outputs = [path for path in (*squeak_files, *others) if path is not None]
@@ -81,6 +81,23 @@ def check_outputs(
                 ) from None
 
 
+def check_ending(out: Path, *endings: str, option: str = "--out") -> None:
+    """Refuse a file whose name does not end as one of the kinds that can be written."""
+    if out.suffix not in endings:
+        raise typer.BadParameter(f"{option} ends in {', '.join(endings[:-1])} or {endings[-1]}; it is {out}")
+
+
+def check_figure(figure: Path | None) -> None:
+    """Fail before a long run where its figure could not be drawn."""
+    if figure is None:
+        return
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError("--figure needs matplotlib: pip install 'squeak-learn[report]'") from None
+    check_ending(figure, ".png", ".svg", ".pdf", option="--figure")
+
+
 def _check_place(out: Path) -> None:
     if not out.parent.is_dir():
         raise FileNotFoundError(f"the folder {out.parent} does not exist")
@@ -99,7 +116,7 @@ def same_file(one: Path, other: Path) -> bool:
 
 def _would_be_read(out: Path, given: str) -> bool:
     """Tell whether a file that may not be there yet belongs to a folder or a glob that is read."""
-    from squeak.core.sources.files import file_kind, is_hidden
+    from squeak.data.files import file_kind, is_hidden
 
     source, place = Path(given).expanduser(), out.parent.resolve() / out.name
     if source.is_dir():
@@ -186,7 +203,7 @@ class TableWriter:
 
 def write_table(out: Path, table: Any) -> bool:
     """Write a table whole or not at all; tell whether texts had to be changed for a CSV file."""
-    from squeak.core.storage import replacing
+    from squeak.core.outputs import replacing
 
     with replacing(out) as stream:
         writer = TableWriter(stream, out.suffix)

@@ -27,9 +27,9 @@ def plan(
 
     Reading the rows from a disk is not in it.
     """
-    from squeak.page import prediction
-    from squeak.samplers.plan import calibrate
-    from squeak.samplers.plan import plan as predict
+    from squeak.cli.pages import prediction
+    from squeak.samplers.planning import calibrate
+    from squeak.samplers.planning import plan as predict
 
     echo(f"measuring leaves and merges with {atoms:,} atoms and {dim:,} columns here …", err=True)
     known = calibrate(dim, atoms)

@@ -8,35 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.errors import echo
-from squeak.cli.options import (
-    BadRows,
-    Categories,
-    CategoriesAs,
-    Data,
-    Delimiter,
-    Header,
-    KernelChoice,
-    KernelName,
-    LearnRows,
-    MaxCategories,
-    Missing,
-    MissingAs,
-    Names,
-    NaValues,
-    OnBadRows,
-    Scale,
-    ScaleBy,
-    Seed,
-    kernel_of,
-    names_of,
-    or_none,
-    positive,
-)
-from squeak.cli.outputs import APOSTROPHES, Overwrite, check_outputs, is_fresh, write_table
+from squeak.cli.options import Data, KernelChoice, KernelName, LengthScale, Quiet, Seed, kernel_of, positive
+from squeak.cli.outputs import APOSTROPHES, Overwrite, check_ending, check_outputs, is_fresh, write_table
+from squeak.cli.reading import Columns, source_from
 
 
 def sample(
     data: Data,
+    *,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The .parquet or .csv file to write.", show_default=False)
     ],
@@ -47,53 +26,26 @@ def sample(
     ] = None,
     samples: Annotated[int, typer.Option(min=1, help="How many subsets; a column `sample` tells them apart.")] = 1,
     target: Annotated[str | None, typer.Option(help="A column that rows are not compared by.")] = None,
-    columns: Names = None,
-    drop: Names = None,
-    scale: ScaleBy = Scale.standard,
-    categories: CategoriesAs = Categories.onehot,
-    missing: MissingAs = Missing.none,
-    on_bad_rows: OnBadRows = BadRows.refuse,
-    learn_rows: LearnRows = 20_000,
-    max_categories: MaxCategories = 100,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    na_values: NaValues = None,
+    reading: Columns,
     kernel: KernelChoice = KernelName.rbf,
-    length_scale: Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")] = "median",
+    length_scale: LengthScale = "median",
     overwrite: Overwrite = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw a diverse subset of the rows of DATA (a determinantal point process) and write it with all its columns.
 
     Rows that resemble each other seldom come together. The data is read a few times and never held in memory. A
     column `row` has each row's number, counted over the rows that are not skipped.
     """
-    import squeak as sq
     from squeak.dpp import DPP
 
     if (k is None) == (size is None):
         raise typer.BadParameter("give --k for exactly so many rows, or --size for so many on average")
-    if out.suffix not in (".parquet", ".csv"):
-        raise typer.BadParameter(f"--out ends in .parquet or .csv, not in {out.suffix!r}")
+    check_ending(out, ".parquet", ".csv")
     check_outputs(data, overwrite=overwrite, others=[out])
     is_fresh(out, overwrite)
-    origin = sq.rows(
-        data if len(data) > 1 else data[0],
-        target,
-        columns=names_of(columns),
-        drop=names_of(drop) or (),
-        scale=or_none(scale),
-        categories=or_none(categories),
-        missing=or_none(missing),
-        on_bad_rows=on_bad_rows.value,
-        learn_rows=learn_rows,
-        max_categories=max_categories,
-        delimiter=delimiter,
-        header=header,
-        na_values=names_of(na_values) or (),
-        random_state=seed,
-    )
+    origin = source_from(reading, data, target, seed=seed)
     process = DPP(
         kernel_of(kernel, length_scale),
         expected_size=size if k is None else k - 0.5,  # k itself is out of reach where the rank is k
@@ -116,7 +68,7 @@ def _table(origin: Any, found: list[Any]) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from squeak.core.sources.originals import originals
+    from squeak.data.original import originals
 
     needed = np.unique(np.concatenate(found))
     table = originals(origin, needed)

@@ -49,6 +49,12 @@ def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Ar
     return np.ascontiguousarray(inverse), pivots[:rank].astype(np.int64) - 1
 
 
+def eliminate(running: Array, t: int, pivot: float) -> None:
+    """Take row t out of the rows after it, in place: R_jk ← R_jk − R_jt R_tk/pivot for j, k > t."""
+    column = running[t + 1 :, t]
+    running[t + 1 :, t + 1 :] -= np.outer(column, column / pivot)
+
+
 class GrowingCholesky:
     """T = L⁻¹ of a matrix A = L Lᵀ that grows by rows and columns; a value.
 
@@ -76,6 +82,9 @@ class GrowingCholesky:
         self._buffer: Array = start
         self._used = [len(start)]  # rows of the buffer that some factor holds; shared with the children
         self.size = len(start)
+
+    def __len__(self) -> int:
+        return self.size
 
     @property
     def inverse(self) -> Array:

@@ -1,46 +1,26 @@
-"""Threads of this process, with BLAS held to one thread while they work; and how a Dask cluster is waited for.
+"""Threads of this process, with BLAS held to one thread while they work; :mod:`squeak.core.places` has tasks.
 
 numpy's matrix product and ``exp`` release the interpreter lock, so tiles of rows go to a small thread
 pool. BLAS's own threads would fight with that pool and would make rounding depend on their number:
 the owner of the work holds BLAS to one thread for as long as the work lasts. Tiles are cut by the
 data alone, never by the number of threads, so the same rows give the same bits on one thread or many.
-
-Whatever runs on a Dask cluster is waited for by :func:`completed` and :func:`gathered`. Workers that die may come
-back: Dask then runs their tasks again. Where none is at work for :data:`WORKER_WAIT` seconds, a
-:class:`ClusterError` ends the wait, for Dask itself would wait for ever.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import scipy.linalg  # noqa: F401  (loads scipy's BLAS before the controller looks for it)
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-WORKER_WAIT = 300.0
-"""Seconds without a worker at work after which a run on a Dask cluster ends; ``SQUEAK_WORKER_WAIT`` sets others."""
-
-LOOK = 1.0
-"""Seconds between two looks at the workers while nothing is completed."""
-
-POLL = 0.01
-FIRST_TRANSFER = 30.0
-"""Seconds that results may take to come here at first; twice as many at each new try."""
-
-
-class ClusterError(RuntimeError):
-    """No worker of a Dask cluster has been at work for too long."""
 
 
 def thread_count() -> int:
@@ -168,105 +148,3 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
         close = getattr(items, "close", None)
         if close is not None:
             close()
-
-
-def worker_wait() -> float:
-    """Return how many seconds a cluster may be without a worker at work: ``SQUEAK_WORKER_WAIT``, else 300."""
-    asked = os.environ.get("SQUEAK_WORKER_WAIT", "")
-    try:
-        seconds = float(asked) if asked else WORKER_WAIT
-    except ValueError:
-        seconds = math.nan
-    if not seconds > 0:
-        raise ValueError(f"SQUEAK_WORKER_WAIT must be a positive number of seconds; it is {asked!r}")
-    return seconds
-
-
-class _Patience:
-    """Watches a Dask cluster while its results are waited for."""
-
-    def __init__(self, client: Any, expected: int) -> None:
-        self._client, self._expected, self._limit = client, expected, worker_wait()
-        self._idle_since: float | None = None
-        self._looked = time.monotonic()
-
-    def check(self, left: int) -> None:
-        """Look whether any worker is at work, now and then; raise where none has been for too long."""
-        now = time.monotonic()
-        if now - self._looked < min(LOOK, self._limit / 4.0):
-            return
-        self._looked = now
-        workers = self._workers()
-        if any(workers.values()):
-            self._idle_since = None
-            return
-        if self._idle_since is None:
-            self._idle_since = now
-        if now - self._idle_since >= self._limit:
-            raise ClusterError(
-                f"no worker of the Dask cluster has been at work for {self._limit:g} seconds ({len(workers)} are "
-                f"there), and {left:,} of {self._expected:,} results are still to come: start workers and call "
-                "again (with a checkpoint, what was finished is kept), or set SQUEAK_WORKER_WAIT to wait longer"
-            )
-
-    def _workers(self) -> dict[str, Any]:
-        """Return the tasks of every worker; none where the scheduler does not answer."""
-        try:
-            tasks = self._client.sync(self._client.scheduler.processing, workers=None, callback_timeout=10)
-        except (OSError, TimeoutError, ValueError):
-            return {}
-        return dict(tasks)
-
-
-def completed(client: Any, futures: Sequence[Any]) -> Iterator[Any]:
-    """Yield the futures of a Dask client as they are completed, with or without success.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    futures : sequence of distributed.Future
-
-    Raises
-    ------
-    ClusterError
-        No worker has been at work for :func:`worker_wait` seconds.
-    """
-    from distributed import as_completed
-
-    waiting: Any = as_completed(list(futures))  # type: ignore[no-untyped-call]
-    patience = _Patience(client, len(futures))
-    left = len(futures)
-    while left:
-        if waiting.has_ready():
-            yield next(waiting)
-            left -= 1
-            patience = _Patience(client, len(futures))
-        else:
-            time.sleep(POLL)
-            patience.check(left)
-
-
-def gathered(client: Any, futures: Sequence[Any]) -> list[Any]:
-    """Return the results of a Dask client's futures in their order; what was lost on the way is waited for again.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    futures : sequence of distributed.Future
-
-    Raises
-    ------
-    ClusterError
-        No worker has been at work for :func:`worker_wait` seconds.
-    """
-    patience, seconds = _Patience(client, len(futures)), FIRST_TRANSFER
-    while True:
-        states = [future.status for future in futures]
-        left = sum(state not in ("finished", "error", "cancelled") for state in states)
-        if left == 0 or "error" in states or "cancelled" in states:
-            try:
-                return [future.result(timeout=seconds) for future in futures]
-            except TimeoutError:
-                seconds *= 2.0
-        time.sleep(POLL)
-        patience.check(max(left, 1))

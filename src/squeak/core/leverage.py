@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from squeak.core import engine
+from squeak.core.checks import check_positive
 from squeak.core.cholesky import (
     GrowingCholesky,
     NotPositiveDefiniteError,
@@ -223,11 +224,7 @@ def weighted_spectrum(K: Array, weights: Array) -> tuple[Array, Array]:
 
 def check_ridge(ridge: float) -> float:
     """Return the ridge as a float, or raise: it must be positive and finite."""
-    if isinstance(ridge, bool) or not isinstance(ridge, int | float | np.number):
-        raise TypeError(f"ridge must be a number; it is {ridge!r}")
-    if not (ridge > 0 and np.isfinite(ridge)):
-        raise ValueError(f"ridge must be positive and finite; it is {ridge!r}")
-    return float(ridge)
+    return check_positive("ridge", ridge)
 
 
 def exact_leverage_scores(X: Rows, kernel: Any, ridge: float) -> Array:
@@ -242,6 +239,10 @@ def exact_leverage_scores(X: Rows, kernel: Any, ridge: float) -> Array:
     kernel : kernel
     ridge : float
         Compared with eigenvalues of K, not of K/n.
+
+    Returns
+    -------
+    array of shape (n,)
 
     References
     ----------
@@ -270,6 +271,10 @@ def effective_dimension(X: Rows, kernel: Any, ridge: float) -> float:
     X : rows
     kernel : kernel
     ridge : float
+
+    Returns
+    -------
+    float
 
     References
     ----------

@@ -1,9 +1,9 @@
 """Nyström features: rows as vectors whose inner products approximate the kernel, from a dictionary.
 
-Two forms, one protocol: ``features.transform(X)`` has shape (n, rank), and transform(X)·transform(Y)ᵀ ≈ k(X, Y).
+Several forms, one protocol: ``features.transform(X)`` has shape (n, rank), and its inner products are near k(X, Y).
 :class:`EigenFeatures` are uncorrelated over the atoms and sorted; :class:`TriangularFeatures` cost half as
-much and nest: the first j columns belong to the first j atoms. Plain features project on the span of the
-atoms, and weights drop out; regularised ones (``ridge`` > 0) use them:
+much and nest: the first j columns belong to the first j atoms; :class:`GrowingFeatures` take in more atoms.
+Plain features project on the span of the atoms, and weights drop out; regularised ones (``ridge`` > 0) use them:
 
     plain:        K̃ = K_nI K_II⁺ K_In,            0 ⪯ K − K̃ ⪯ (ε·γ/(1 − ε))·I
     regularised:  K̃ = C (S K_II S + ridge·I)⁻¹ Cᵀ,   C = K_nI S,  S = diag(√w)
@@ -11,14 +11,16 @@ atoms, and weights drop out; regularised ones (``ridge`` > 0) use them:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
 from squeak.core import engine
-from squeak.core.cholesky import pivoted_inverse_factor
-from squeak.core.kernels import block, gram
+from squeak.core.cholesky import GrowingCholesky, eliminate, pivoted_inverse_factor
+from squeak.core.kernels import against, block, diagonal, gram
 from squeak.core.leverage import weighted_gram
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, IntArray, Rows
@@ -26,6 +28,9 @@ from squeak.core.types import Array, IntArray, Rows
 TILE = 1024
 RANK_TOLERANCE = 1e-12
 """Directions with less than this part of the largest eigenvalue or pivot are left out."""
+
+IN_SPAN = 1e-10
+"""Where features grow, an atom whose distance² from the span is below this part of k(x, x) adds none."""
 
 
 class Features:
@@ -165,6 +170,96 @@ class FixedFeatures(Features):
         if mixing.ndim != 2 or len(mixing) != n_rows(atoms):
             raise ValueError("the features do not fit the atoms")
         self.kernel, self.atoms, self.mixing = kernel, atoms, mixing
+
+
+class GrowingFeatures(Features):
+    """Plain triangular features that take in more atoms, as a value: φ(x) = L⁻¹ k(members, x), L Lᵀ = K of members.
+
+    A new atom appends one feature and leaves the others as they were; one that lies in the span already (a repeated
+    row) appends none. What depends on the atoms alone is done once, for rows that come singly.
+
+    Parameters
+    ----------
+    kernel : kernel
+    atoms : rows
+    factor : GrowingCholesky
+        Of K over the members.
+    members : array of ints
+        The numbers of the atoms that have a feature, ascending.
+
+    References
+    ----------
+    Thesis, algorithm 14; the theory page, "Online learning".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.nystrom import GrowingFeatures
+    >>> from squeak.kernels import Linear
+    >>> atoms = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 2.0]])
+    >>> features = GrowingFeatures.none(Linear(), atoms)
+    >>> added, tried = features.news(atoms, room=2)
+    >>> features = features.grown(atoms, *added)
+    >>> features.members, tried, features.block(np.array([[1.0, 1.0]]))
+    (array([0, 2]), 3, array([[1., 1.]]))
+    """
+
+    def __init__(self, kernel: Any, atoms: Rows, factor: GrowingCholesky, members: IntArray) -> None:
+        self.kernel, self.atoms, self.factor, self.members = kernel, atoms, factor, members
+
+    @classmethod
+    def none(cls, kernel: Any, rows: Rows) -> GrowingFeatures:
+        """Return the features of no atoms, for rows of the kind given."""
+        return cls(kernel, take(rows, slice(0, 0)), GrowingCholesky(), np.zeros(0, dtype=np.int64))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("mixing", "columns")}
+
+    @property
+    def rank(self) -> int:
+        """The number of features."""
+        return self.factor.size
+
+    @cached_property
+    def mixing(self) -> Array:  # type: ignore[override]
+        """Shape (m, rank); atoms without a feature have zeros."""
+        mixing = np.zeros((n_rows(self.atoms), self.rank))
+        mixing[self.members] = self.factor.inverse.T
+        return mixing
+
+    @cached_property
+    def columns(self) -> Callable[[Rows], Array]:
+        """X ↦ k(X, atoms), with what depends on the atoms done once."""
+        if n_rows(self.atoms):
+            return against(self.kernel, self.atoms)
+        return lambda X: np.zeros((n_rows(X), 0))
+
+    def block(self, X: Rows) -> Array:
+        """Return the features of a block, on this thread."""
+        return np.asarray(self.columns(X) @ self.mixing)
+
+    def news(self, rows: Rows, room: int | None) -> tuple[tuple[IntArray, Array, Array], int]:
+        """Return which rows would add a feature, with what :meth:`grown` needs, and how many rows were tried.
+
+        It ends with the row that takes the last of ``room`` places.
+        """
+        projected = self.factor.project(self.columns(rows)[:, self.members])
+        residual = gram(self.kernel, rows) - projected @ projected.T
+        smallest = IN_SPAN * diagonal(self.kernel, rows)
+        running, found, tried = residual.copy(), list[int](), 0
+        while tried < len(running) and len(found) != room:
+            pivot = float(running[tried, tried])
+            if pivot > smallest[tried]:
+                found.append(tried)
+                eliminate(running, tried, pivot)
+            tried += 1
+        added = np.array(found, dtype=np.int64)
+        return (added, projected[added], residual[np.ix_(added, added)]), tried
+
+    def grown(self, atoms: Rows, added: IntArray, projected: Array, schur: Array) -> GrowingFeatures:
+        """Return the features of these atoms, the present ones and more, of which those in ``added`` add one."""
+        factor = self.factor.append(projected, schur) if added.size else self.factor
+        return GrowingFeatures(self.kernel, atoms, factor, np.append(self.members, n_rows(self.atoms) + added))
 
 
 def spanning_features(kernel: Any, atoms: Rows, tolerance: float) -> tuple[FixedFeatures, IntArray]:

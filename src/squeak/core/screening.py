@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.cholesky import eliminate
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.leverage import INDEFINITE, WeightedFactor, not_psd, positive_residuals
 from squeak.core.rows import n_rows, take
@@ -40,6 +41,40 @@ def entry_score(residual: Scores, ridge: float) -> Scores:
     """
     s = residual / ridge
     return s / (1.0 + s)
+
+
+def entry(
+    left: float,
+    diag: float,
+    uniform: float,
+    scorer: WeightedFactor,
+    oversampling: float,
+    copies: int,
+    shrink: float,
+) -> tuple[float, float, int]:
+    """Decide on one row by its residual and its uniform number: the step that every row-by-row pass takes.
+
+    Parameters
+    ----------
+    left, diag : float
+        The row's residual, and k(x, x).
+    uniform : float
+    scorer : WeightedFactor
+        What the residual is from.
+    oversampling, copies, shrink
+        As in :func:`decide`.
+
+    Returns
+    -------
+    left, p, count : float, float, int
+        The residual without rounding below 0, the probability of each coin, and how many coins came up.
+    """
+    if not left >= 0.0:
+        if not left >= -INDEFINITE * diag:
+            raise not_psd(scorer, left)
+        left = 0.0
+    p = min(1.0, (oversampling / copies) * (shrink * entry_score(left, scorer.ridge)))
+    return left, p, count_from_uniform(uniform, p, copies)
 
 
 def stages(m: int) -> list[slice]:
@@ -129,19 +164,14 @@ def decide(
     projected = scorer.project(X)
     residual = gram(scorer.kernel, X) - projected @ projected.T
     running = residual.copy()
-    lowest = -INDEFINITE * diagonal(scorer.kernel, X)
+    diag = diagonal(scorer.kernel, X)
     rows: list[int] = []
     chances: list[float] = []
     counts: list[int] = []
     decided = 0
-    for t in range(len(running)):
+    for t, (level, uniform) in enumerate(zip(diag.tolist(), uniforms.tolist(), strict=True)):
         decided = t + 1
-        left = float(running[t, t])
-        if left < lowest[t]:
-            raise not_psd(scorer, left)
-        left = max(left, 0.0)
-        p = float(keep_probability(shrink * entry_score(left, ridge), oversampling, copies))
-        count = count_from_uniform(float(uniforms[t]), p, copies)
+        left, p, count = entry(float(running[t, t]), level, uniform, scorer, oversampling, copies, shrink)
         if count == 0:
             continue
         rows.append(t)
@@ -149,9 +179,7 @@ def decide(
         counts.append(count)
         if limit is not None and m + len(rows) >= limit:
             break
-        column = running[t + 1 :, t]
-        pivot = left + ridge * copies * p / count
-        running[t + 1 :, t + 1 :] -= np.outer(column, column / pivot)
+        eliminate(running, t, left + ridge * copies * p / count)
     chosen = np.array(rows, dtype=np.int64)
     probabilities = np.array(chances)
     copies_left = np.array(counts, dtype=np.int64)

@@ -278,6 +278,16 @@ def labels(values: Any, dtype: Any) -> Any:
     return np.array(values)
 
 
+RENAMED: dict[str, tuple[str, int]] = {
+    "tolerance": ("tol", 1),
+    "max_passes": ("max_iter", 1),
+    "eta": ("step", 1),
+    "step": ("ratio", 1),
+    "n_frequencies": ("n_features", 2),  # a frequency gave two features
+}
+"""Parameters of version 0.1 that have another name now, and what their values are multiplied by."""
+
+
 def parameters(cls: type, given: Any) -> dict[str, Any]:
     """Return those of a file's parameters that a class has, each of a type that its constructor is declared with.
 
@@ -298,6 +308,10 @@ def parameters(cls: type, given: Any) -> dict[str, Any]:
             hints = {name: str(hint) for name, hint in init.__annotations__.items() if name != "return"} | hints
             if not init.__code__.co_flags & inspect.CO_VARKEYWORDS:  # it hands nothing on to the class above
                 break
+    for old, (new, times) in RENAMED.items():
+        if old in given and old not in hints and new in hints and new not in given:
+            value = given[old]
+            given = {**given, new: value * times if isinstance(value, int) and times > 1 else value}
     for name in given.keys() & hints.keys():
         if not _fits(given[name], hints[name]):
             raise ValueError(f"its parameter {name} is {_short(given[name])}")

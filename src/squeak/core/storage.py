@@ -11,28 +11,20 @@ Reading allocates at most :data:`META_COST` and four times the size of the file,
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
-import importlib
 import io
 import json
 import math
 import os
 import re
-import secrets
 import struct
 import zipfile
-from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from squeak._version import __version__
-
-try:
-    import fcntl
-except ImportError:  # Windows, where a file that is open cannot be removed
-    fcntl = None  # type: ignore[assignment]
+from squeak.core.outputs import replacing
 
 VERSION = 2
 """Version 2 added preprocessing and checkpoints; files of version 1 are read as they are."""
@@ -68,94 +60,59 @@ class CheckpointError(OSError):
     """A checkpoint could not be written; the one before it is whole, and the sampler has lost nothing."""
 
 
-class Storable(Protocol):
-    """An object that can be written as arrays and JSON data, and made from them."""
-
-    kind: str
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the object's arrays and the rest as JSON data."""
-
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
-        """Return the object; anything unexpected may raise."""
-
-
-KINDS: dict[str, type[Storable]] = {}
-"""Every kind of object that a file may hold."""
-
-
-ROOMS = ("squeak.learners", "squeak.online", "squeak.graphs.sample", "squeak.bandits", "squeak.dpp")
-"""Where more kinds are, imported when a file holds one not known yet: a fixed list, whatever the file says."""
-
-
-def register(cls: Any) -> Any:
-    """Add a class to the kinds that files may hold; used as a decorator."""
-    KINDS[cls.kind] = cls
-    return cls
-
-
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Write an object to a ``.sqk`` file; data only, replaced whole or not at all.
+    """Write an object's parts to a file of its kind.
 
     Parameters
     ----------
-    obj : Dictionary, Preprocessing, or a Squeak or Kors that has read rows
+    obj : object with ``kind`` and ``to_parts``
     path : path
-        The folder must exist; an older file of that name is replaced once the new one is safely on disk.
-
-    Examples
-    --------
-    >>> import numpy as np, squeak, tempfile
-    >>> s = squeak.Squeak(ridge=1.0, random_state=0).fit(np.random.default_rng(0).random((500, 2)))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     squeak.save(s, folder + "/stream.sqk")
-    ...     again = squeak.load(folder + "/stream.sqk")
-    >>> again.dictionary_ == s.dictionary_
-    True
     """
-    if KINDS.get(getattr(obj, "kind", "")) is None or isinstance(obj, type):
-        hint = ": save its dictionary_" if hasattr(obj, "dictionary_") else ""
-        raise TypeError(f"a {type(obj).__name__} cannot be saved{hint}; {', '.join(sorted(KINDS))} can")
-    arrays, content = obj.to_parts()
-    write(path, obj.kind, arrays, content)
+    write(path, obj.kind, *obj.to_parts())
 
 
-def load(path: str | os.PathLike[str], kernel: Any = None, kind: str | None = None) -> Any:
-    """Read any object that :func:`save` wrote.
+def load(cls: Any, path: str | os.PathLike[str], kernel: Any = None) -> Any:
+    """Read an object of one kind; see :func:`squeak.load`, which reads any.
 
     Parameters
     ----------
+    cls : class
+        What is asked for: a file of another kind is refused.
     path : path
     kernel : kernel, optional
         Needed for an object that was learned with a kernel that is code.
-    kind : str, optional
-        Refuse any other kind.
 
-    Raises
-    ------
-    StorageError
-        The file is damaged, cut short, hostile, or of a newer squeak. It is never run and never trusted: at most
-        128 MiB and four times its size are allocated.
-
-    Examples
-    --------
-    >>> import numpy as np, squeak, tempfile
-    >>> d = squeak.Squeak(ridge=1.0, random_state=0).fit(np.random.default_rng(0).random((500, 2))).dictionary_
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     squeak.save(d, folder + "/d.sqk")
-    ...     squeak.load(folder + "/d.sqk") == d
-    True
+    Returns
+    -------
+    object
+        What the class makes of the file's parts.
     """
-    where = os.fspath(path)
-    found, arrays, content = read(path, kind)
-    for room in ROOMS:
-        if found not in KINDS:
-            importlib.import_module(room)
-    if found not in KINDS:
-        raise StorageError(f"{where}: it holds a {found!r}, which this squeak does not know")
+    _, arrays, content = read(path, cls.kind)
+    return made(cls, os.fspath(path), arrays, content, kernel)
+
+
+def made(cls: Any, where: str, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
+    """Return the object that a class makes of a file's parts, or a :class:`StorageError` that names the file.
+
+    Parameters
+    ----------
+    cls : class
+    where : str
+        The name of the file.
+    arrays, content : dict
+    kernel : kernel, optional
+
+    Returns
+    -------
+    object
+    """
     with reading(where):
-        return KINDS[found].from_parts(arrays, content, kernel=kernel)
+        obj = cls.from_parts(arrays, content, kernel=kernel)
+        results = {name: value for name, value in vars(obj).items() if name.endswith("_")}
+        for name, value in results.items():
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise ValueError(f"{name} comes out as infinite or NaN")
+        return obj
 
 
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError)
@@ -191,100 +148,19 @@ def write(path: str | os.PathLike[str], kind: str, arrays: dict[str, Any], conte
         "content": content,
     }
     text = json.dumps(meta, indent=1, allow_nan=False)
+    if len(text) > META_LIMIT:  # more than anyone reads: without blanks it may fit
+        text = json.dumps(meta, separators=(",", ":"), allow_nan=False)
     if len(text) > META_LIMIT:
-        raise ValueError(f"the object's description is too large for a file: {len(text):,} bytes")
+        raise ValueError(
+            f"the object's description takes {len(text):,} bytes, and a file has room for {META_LIMIT:,}: names of "
+            "columns, categories and classes are written there; are some of them very long?"
+        )
     if sum(map(len, members.values())) > LARGEST_FILE:
         raise ValueError("the object is too large for a file: its arrays exceed 4 GB")
     with replacing(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_entry(META), text)
         for name, data in members.items():
             archive.writestr(_entry(name), data)
-
-
-@contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Any:
-    """Open a new file beside ``path`` that takes its place at the end, durably; on an error nothing changes.
-
-    What a killed process left half-written beside ``path`` is removed first.
-    """
-    target = Path(path)
-    remove_leftovers(target)
-    temporary, handle, lock = _new_beside(target)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-        _sync_folder(target.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        nameless = isinstance(error, OSError) and error.filename is None and error.errno in _FULL
-        if nameless or getattr(error, "filename", None) == str(temporary):
-            error.filename = str(target)  # type: ignore[attr-defined]
-        raise
-    finally:
-        if lock is not None:
-            os.close(lock)
-
-
-_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
-"""What a write says where there is no room; the system does not say in which file."""
-
-
-def _new_beside(target: Path) -> tuple[Path, int, int | None]:
-    """Return a new hidden file, its descriptor, and one that keeps it locked, by which others know that we live."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    while True:
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-        try:
-            handle = os.open(temporary, flags, 0o666)
-        except OSError as error:
-            error.filename = str(target)
-            raise
-        if fcntl is None:
-            return temporary, handle, None
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(handle).st_nlink:  # nobody took it for a leftover before it was locked
-            return temporary, handle, os.dup(handle)
-        os.close(handle)
-
-
-def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove the half-written files that a killed process left beside ``path``; never those of a living one."""
-    target = Path(path)
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{12}}\.tmp")
-    with contextlib.suppress(OSError):  # a folder that cannot be listed, or a file that another process removed
-        for entry in target.parent.iterdir():
-            if pattern.fullmatch(entry.name):
-                _remove_if_left(entry)
-
-
-def _remove_if_left(path: Path) -> None:
-    """Remove a file that no process holds a lock on; where there are no locks, the system guards open files."""
-    if fcntl is None:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        return
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
-        finally:
-            os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system has folders to sync."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

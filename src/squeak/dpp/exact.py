@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import gram, resolve
 from squeak.core.leverage import INDEFINITE
 from squeak.core.rows import n_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
-from squeak.core.sources import gather
 from squeak.core.types import Array, IntArray
+from squeak.data import gather
 from squeak.dpp.spectrum import check_k, expected_size, log_symmetric_sums
 from squeak.samplers.base import own_kernel
 
@@ -23,6 +26,7 @@ LARGEST = 10_000
 """More rows than this are refused: their matrix alone takes 800 MB, its eigenvectors as much again."""
 
 
+@parameters
 class ExactDPP(BaseEstimator):
     """Samples from DPP(L), P(S) = det(L_S)/det(I + L), by the eigenvectors of the kernel's matrix L.
 
@@ -63,12 +67,22 @@ class ExactDPP(BaseEstimator):
     True
     """
 
-    def __init__(self, kernel: Any = None, random_state: RandomState = None) -> None:
-        self.kernel = kernel
-        self.random_state = random_state
+    kernel: Any = field(default=None, kw_only=False)
+    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any = None) -> ExactDPP:
-        """Decompose the kernel's matrix of the rows of ``X``; ``y`` is ignored."""
+        """Decompose the kernel's matrix of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : rows, or a row source (read into memory)
+        y : ignored
+
+        Returns
+        -------
+        ExactDPP
+            This object.
+        """
         kernel = own_kernel(self.kernel)
         X, _ = gather(X, kernel)
         if n_rows(X) > LARGEST:
@@ -99,9 +113,13 @@ class ExactDPP(BaseEstimator):
             A list of so many independent samples; one array when left out.
         k : int, optional
             Samples of exactly k rows, with probability proportional to det(L_S) among those.
+
+        Returns
+        -------
+        array of int, or list of such
         """
         self._needs_fit()
-        count = check_n_samples(n_samples)
+        count = 1 if n_samples is None else check_whole("n_samples", n_samples)
         size = None if k is None else check_k(k, len(self.eigenvalues_))
         if size is not None and size > np.count_nonzero(self.eigenvalues_):
             rank = np.count_nonzero(self.eigenvalues_)
@@ -142,18 +160,38 @@ class ExactDPP(BaseEstimator):
         return expected_size(self.eigenvalues_)
 
     def marginal_kernel(self) -> Array:
-        """Return L(I + L)⁻¹, shape (n, n): P(A ⊆ S) is the determinant of its part A."""
+        """Return L(I + L)⁻¹: P(A ⊆ S) is the determinant of its part A.
+
+        Returns
+        -------
+        array, shape (n, n)
+        """
         self._needs_fit()
         shares = self.eigenvalues_ / (1 + self.eigenvalues_)
         return np.asarray((self._vectors * shares) @ self._vectors.T)
 
     def marginals(self) -> Array:
-        """Return P(i ∈ S) for every row: Σ_j U_ij² λ_j/(1 + λ_j), the ridge leverage scores at ridge 1."""
+        """Return P(i ∈ S) for every row: Σ_j U_ij² λ_j/(1 + λ_j), the ridge leverage scores at ridge 1.
+
+        Returns
+        -------
+        array, shape (n,)
+        """
         self._needs_fit()
         return np.asarray(np.square(self._vectors) @ (self.eigenvalues_ / (1 + self.eigenvalues_)))
 
     def log_probability(self, subset: Any) -> float:
-        """Return log P(S) = log det(L_S) − log det(I + L) of a set of row numbers; −inf where it cannot occur."""
+        """Return log P(S) = log det(L_S) − log det(I + L) of a set of row numbers.
+
+        Parameters
+        ----------
+        subset : list of int
+
+        Returns
+        -------
+        float
+            −inf where it cannot occur.
+        """
         self._needs_fit()
         given = np.asarray(subset)
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
@@ -195,12 +233,3 @@ def sample_projection(V: Array, rng: np.random.Generator) -> IntArray:
         left = np.maximum(left - new * new, 0.0)
         left[rows[: step + 1]] = 0.0
     return rows
-
-
-def check_n_samples(n_samples: int | None) -> int:
-    """Return the number of samples to draw; 1 when none is given."""
-    if n_samples is None:
-        return 1
-    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
-        raise ValueError(f"n_samples must be a whole number from 1 on; it is {n_samples!r}")
-    return int(n_samples)

@@ -11,16 +11,17 @@ from sklearn.base import clone
 
 from squeak.core import engine
 from squeak.core.cholesky import GrowingCholesky, inverse_factor
-from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal, gram
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import PROBE as PROBE_ROWS
-from squeak.core.seeds import generator_at
+from squeak.core.seeds import READ, generator_at
 from squeak.core.types import Array, Rows
+from squeak.dpp.spectrum import LARGEST_SPECTRUM, solve_scale
 from squeak.dpp.store import MemoryRows, SourceRows
 from squeak.dpp.surrogate import TILE, Surrogate, span_of, unexplained
-from squeak.samplers import Kors
+from squeak.samplers import Kors, Squeak, Uniform
+from squeak.samplers.dictionary import Dictionary
 
 COORDINATES = 2**24
 """Numbers of a block's coordinates that are held at once, 128 MB: fewer rows than this holds make one block."""
@@ -34,6 +35,29 @@ LOST = 1.0
 LARGEST_OVERSAMPLING = 64.0
 PROBE = 1_500
 """Rows from which that is estimated."""
+
+
+OVERSAMPLING, KORS_OVERSAMPLING = 4.0, 16.0
+FEWEST = 30.0
+"""Atoms that the default sampler should keep where all scores are tiny."""
+
+
+def default_sampler(rows: MemoryRows | SourceRows, kernel: Any, scale: float, *, weighted: bool) -> Any:
+    """Return the default sampler; where scores are tiny it oversamples more, so that some rows are kept."""
+    trace = scale * float(diagonal(kernel, rows.first()).sum())
+    asked = KORS_OVERSAMPLING if weighted else OVERSAMPLING
+    return (Kors if weighted else Squeak)(oversampling=max(asked, FEWEST / trace) if trace > 0 else asked)
+
+
+def guessed_scale(rows: MemoryRows | SourceRows, kernel: Any, size: float, seed: int) -> float:
+    """Return the scale for an expected size, from a uniform sample of the rows."""
+    most = min(LARGEST_SPECTRUM // 2, rows.n)
+    uniform = Uniform(kernel, most, random_state=generator_at(seed, READ, 1))
+    eigenvalues = uniform.fit(rows.data()).dictionary_.eigenvalues()
+    eigenvalues = eigenvalues[eigenvalues > 1e-12 * eigenvalues[0]]
+    if size >= len(eigenvalues) and len(eigenvalues) < most:
+        raise ValueError(f"the kernel's matrix has rank about {len(eigenvalues)}: no sample has {size:g} rows")
+    return solve_scale(min(size, 0.9 * len(eigenvalues)), eigenvalues)
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from squeak.core.checks import check_number, check_whole
 from squeak.core.kernels import gram
 from squeak.core.leverage import weighted_spectrum
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
-from squeak.core.sources import gather
 from squeak.core.types import Array
+from squeak.data import gather
 from squeak.samplers.base import own_kernel
 from squeak.samplers.bless import distinct
 
@@ -75,6 +76,10 @@ def scale_for_size(X: Any, kernel: Any, size: float, random_state: RandomState =
     random_state : None, int, RandomState or Generator
         Chooses the sample of rows, where one is needed.
 
+    Returns
+    -------
+    float
+
     References
     ----------
     Calandriello, Dereziński, Valko, "Sampling from a k-DPP without looking at all items", NeurIPS 2020.
@@ -103,18 +108,14 @@ def scale_for_size(X: Any, kernel: Any, size: float, random_state: RandomState =
 
 def check_size(size: Any, n: int) -> float:
     """Return an expected size as a float, or raise: positive, and below the number of rows."""
-    if isinstance(size, bool) or not isinstance(size, int | float | np.number):
-        raise TypeError(f"the expected size must be a number; it is {size!r}")
-    if not 0 < size < n:
+    if not 0 < check_number("the expected size", size) < n:
         raise ValueError(f"the expected size must lie between 0 and the number of rows, {n:,}; it is {size!r}")
     return float(size)
 
 
 def check_k(k: Any, n: int) -> int:
     """Return the size of a k-DPP's samples as an int, or raise."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise TypeError(f"k must be a whole number; it is {k!r}")
-    if not 1 <= k <= n:
+    if check_whole("k", k) > n:
         raise ValueError(f"k must lie between 1 and the number of rows, {n:,}; it is {k}")
     return int(k)
 

@@ -10,9 +10,9 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.kernels import gram
 from squeak.core.rows import check_rows, copy_rows, join, n_rows, take
-from squeak.core.sources import Preprocessing, RowSource, reopen
-from squeak.core.sources.source import LARGEST_BLOCK
 from squeak.core.types import Array, IntArray, Rows
+from squeak.data import Preprocessing, RowSource, reopen
+from squeak.data.blocks import LARGEST_BLOCK
 from squeak.samplers.bless import distinct
 
 SMALL = 2_000

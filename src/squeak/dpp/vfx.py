@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import math
-import os
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from squeak.core import engine, storage
-from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import diagonal, resolve
+from squeak.core import engine
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
+from squeak.core.kernels import resolve
 from squeak.core.leverage import exact_leverage_scores
+from squeak.core.saved import Saved
 from squeak.core.seeds import READ, RandomState, draw_seed, generator_at
+from squeak.core.state import LEAST, checked, flag, number, parts, whole
 from squeak.core.types import Array, IntArray
-from squeak.dpp.exact import check_n_samples
+from squeak.dpp.fitted import Fitted, sampler_from_data, sampler_to_data
 from squeak.dpp.fixed_size import ScaleSearch, starting_scale
-from squeak.dpp.preparing import Prepared, enlarged, prepare
+from squeak.dpp.limits import missed, refused
+from squeak.dpp.preparing import Prepared, default_sampler, enlarged, guessed_scale, prepare
 from squeak.dpp.proposals import Proposer, outcomes
-from squeak.dpp.spectrum import LARGEST_SPECTRUM, check_k, check_size, solve_scale
+from squeak.dpp.spectrum import check_k, check_size
 from squeak.dpp.store import MemoryRows, NamedRows, SourceRows, rows_of
-from squeak.samplers import Kors, Squeak, Uniform
 from squeak.samplers.base import Sampler, filled_in, own_kernel
-
-OVERSAMPLING, KORS_OVERSAMPLING = 4.0, 16.0
-FEWEST = 30.0
-"""Atoms that the default sampler should keep where all scores are tiny."""
+from squeak.samplers.dictionary import Dictionary
 
 COARSEST = 3.0
 """A scale larger than this many times that of the preparation gets a preparation of its own, by powers of it."""
@@ -37,26 +37,8 @@ MOST_MISSES = 1_000
 """Samples of another size than k in a row, after which the search for k is given up."""
 
 
-class RejectionLimitError(ValueError):
-    """No proposal was accepted within the limit; the message says what to change.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.dpp import DPP, RejectionLimitError
-    >>> from squeak.kernels import RBF
-    >>> from squeak.samplers import Uniform
-    >>> X = np.random.default_rng(0).standard_normal((60, 3))
-    >>> try:
-    ...     DPP(5.0 * RBF(0.7), Uniform(max_atoms=3), max_rejections=5, random_state=0).fit(X).sample()
-    ... except RejectionLimitError as error:
-    ...     print(str(error)[:31])
-    5 proposals in a row were refus
-    """
-
-
-@storage.register
-class DPP(BaseEstimator):
+@parameters
+class DPP(Saved, BaseEstimator):
     """Exact samples of diverse rows: P(S) = det(L_S)/det(I + L), L the kernel's matrix of all rows.
 
     L is never formed. A determinant is large for rows that are unlike each other, so samples spread over the data.
@@ -100,7 +82,8 @@ class DPP(BaseEstimator):
     A row source (:func:`squeak.rows`) is never held in memory: ``fit`` reads it twice (once with ``weighted``; more
     often where the default sampler has to enlarge its dictionary), and a call of ``sample`` once or a few times
     to fetch the rows drawn. So ask for many samples in one call. Arrays are copied; ``squeak.rows(array)`` saves
-    the copy.
+    the copy. A loaded DPP goes on with the same samples. Rows in memory are saved with it; of a source only its
+    files' names are, which are not opened on load: give the rows by :meth:`attach_rows` before sampling.
 
     References
     ----------
@@ -124,28 +107,29 @@ class DPP(BaseEstimator):
     """
 
     kind: ClassVar[str] = "dpp"
+    _fitted: Fitted = field(init=False)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        sampler: Any = None,
-        *,
-        expected_size: float | None = None,
-        weighted: bool = False,
-        max_rejections: int = 1_000,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.sampler = sampler
-        self.expected_size = expected_size
-        self.weighted = weighted
-        self.max_rejections = max_rejections
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = field(default=None, kw_only=False)
+    sampler: Any = field(default=None, kw_only=False)
+    expected_size: float | None = None
+    weighted: bool = False
+    max_rejections: int = 1_000
+    random_state: RandomState = None
+    verbose: int = 0
 
     def fit(self, X: Any, y: Any = None) -> DPP:
-        """Learn what sampling needs of the rows of ``X``: an array, CSR, objects, or a row source; no ``y``."""
+        """Learn what sampling needs of the rows.
+
+        Parameters
+        ----------
+        X : array, CSR, objects, or a row source
+        y : ignored
+
+        Returns
+        -------
+        DPP
+            This object.
+        """
         self._check_parameters()
         kernel = self._own_kernel()
         rows = rows_of(X, kernel)
@@ -153,20 +137,17 @@ class DPP(BaseEstimator):
         kernel = resolve(kernel, rows.first())
         scale = 1.0
         if self.expected_size is not None:
-            scale = self._guess(rows, kernel, check_size(self.expected_size, rows.n), seed)
+            scale = guessed_scale(rows, kernel, check_size(self.expected_size, rows.n), seed)
         prepared = self._prepare(rows, kernel, scale, seed, 0)
         if self.expected_size is not None:
             scale = prepared.surrogate.scale_for(float(self.expected_size))
-        proposer = Proposer(prepared, scale)
-        self._rows, self._seed, self.scale_ = rows, seed, scale
-        self._prepared, self._proposer = {0: prepared}, proposer
-        self._calls = self._attempts = self._accepted = 0
+        fitted = Fitted(rows, seed, scale, {0: prepared})
+        _ = fitted.proposer  # proposals that do not fit into memory are refused before anything changes
+        self._fitted = fitted
         return self
 
     def _check_parameters(self) -> None:
-        limit = self.max_rejections
-        if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
-            raise ValueError(f"max_rejections must be a whole number from 1 on; it is {limit!r}")
+        check_whole("max_rejections", self.max_rejections)
         if self.sampler is not None and not isinstance(self.sampler, Sampler):
             raise TypeError(f"sampler must be a sampler such as Squeak(), not {self.sampler!r}")
         if not isinstance(self.weighted, bool | np.bool_):
@@ -176,24 +157,12 @@ class DPP(BaseEstimator):
         given = self.kernel
         return own_kernel(getattr(self.sampler, "kernel", None) if given is None else given)
 
-    def _default(self, rows: MemoryRows | SourceRows, kernel: Any, scale: float) -> Any:
-        """Return the default sampler; where scores are tiny it oversamples more, so that some rows are kept."""
-        trace = scale * float(diagonal(kernel, rows.first()).sum())
-        asked = KORS_OVERSAMPLING if self.weighted else OVERSAMPLING
-        oversampling = max(asked, FEWEST / trace) if trace > 0 else asked
-        return (Kors if self.weighted else Squeak)(oversampling=oversampling)
-
-    def _guess(self, rows: MemoryRows | SourceRows, kernel: Any, size: float, seed: int) -> float:
-        """Return the scale for an expected size, from a uniform sample of the rows."""
-        uniform = Uniform(kernel, min(LARGEST_SPECTRUM // 2, rows.n), random_state=generator_at(seed, READ, 1))
-        eigenvalues = uniform.fit(rows.data()).dictionary_.eigenvalues()
-        eigenvalues = eigenvalues[eigenvalues > 1e-12 * eigenvalues[0]]
-        if size >= len(eigenvalues) and len(eigenvalues) < min(LARGEST_SPECTRUM // 2, rows.n):
-            raise ValueError(f"the kernel's matrix has rank about {len(eigenvalues)}: no sample has {size:g} rows")
-        return solve_scale(min(size, 0.9 * len(eigenvalues)), eigenvalues)
-
     def _prepare(self, rows: MemoryRows | SourceRows, kernel: Any, scale: float, seed: int, level: int) -> Prepared:
-        given = self.sampler if self.sampler is not None else self._default(rows, kernel, scale)
+        given = (
+            self.sampler
+            if self.sampler is not None
+            else default_sampler(rows, kernel, scale, weighted=bool(self.weighted))
+        )
         params = given.get_params(deep=False)
         if params["kernel"] is not None and params["kernel"] not in (kernel, self._own_kernel()):
             raise ValueError(f"the sampler has the kernel {given.kernel!r}, the DPP {kernel!r}: leave one out")
@@ -217,34 +186,37 @@ class DPP(BaseEstimator):
             Samples of exactly k rows, with probability proportional to det(L_S) among those (a k-DPP). Drawn from
             DPP(αL) until the size is right, α near where that is most likely; exact for any α.
 
+        Returns
+        -------
+        array of int, or list of such
+
         Raises
         ------
         RejectionLimitError
             ``max_rejections`` proposals in a row were refused.
         """
-        self._needs_fit()
-        self._rows.needed()
-        count = check_n_samples(n_samples)
-        search, proposer, level = None, self._proposer, 0
+        fitted = self._now()
+        fitted.rows.needed()
+        count = 1 if n_samples is None else check_whole("n_samples", n_samples)
+        search, proposer, level = None, fitted.proposer, 0
         if k is not None:
-            k = check_k(k, self._rows.n)
+            k = check_k(k, fitted.rows.n)
             search, level = self._search(k)
-            proposer = Proposer(self._prepared[level], search.scale)
-        call, self._calls = self._calls, self._calls + 1
+            proposer = Proposer(fitted.levels[level], search.scale)
+        call, fitted.calls = fitted.calls, fitted.calls + 1
         found: list[IntArray] = []
         number = rejected = misses = 0
         with engine.single_blas(), self._bar(count) as bar:
             while len(found) < count:
-                for outcome in outcomes(
-                    proposer, self._rows, self._seed, call, number, self._ahead(count - len(found))
-                ):
-                    number, self._attempts = number + 1, self._attempts + 1
+                ahead = self._ahead(count - len(found))
+                for outcome in outcomes(proposer, fitted.rows, fitted.seed, call, number, ahead):
+                    number, fitted.attempts = number + 1, fitted.attempts + 1
                     if outcome is None:
                         rejected += 1
                         if rejected >= self.max_rejections:
-                            raise self._gave_up(proposer, k)
+                            raise refused(proposer, k, self.max_rejections, weighted=bool(self.weighted))
                         continue
-                    self._accepted, rejected = self._accepted + 1, 0
+                    fitted.accepted, rejected = fitted.accepted + 1, 0
                     if k is None or len(outcome) == k:
                         found.append(outcome)
                         bar.set_postfix(accepted=f"{self.acceptance_rate_:.0%}", refresh=False)
@@ -253,29 +225,29 @@ class DPP(BaseEstimator):
                     else:
                         misses += 1
                         if misses >= MOST_MISSES:
-                            raise self._missed(k, len(outcome))
+                            raise missed(k, len(outcome), misses)
                     if len(found) == count:
                         break
                     if search is not None and search.record(len(outcome)):
-                        proposer = Proposer(self._prepared[level], search.scale)
+                        proposer = Proposer(fitted.levels[level], search.scale)
                         break
         return found[0] if n_samples is None else found
 
     def _search(self, k: int) -> tuple[ScaleSearch, int]:
         """Return the search for the scale of samples of size k, and which preparation serves it."""
-        base = self._prepared[0]
+        fitted, base = self._now(), self._now().prepared
         scale, level = starting_scale(base.surrogate, k), 0
         while scale > COARSEST * base.scale * COARSEST**level:
             level += max(1, math.ceil(math.log(scale / base.scale, COARSEST)) - level)
-            if level not in self._prepared:
+            if level not in fitted.levels:
                 finer = base.scale * COARSEST**level
-                self._prepared[level] = self._prepare(self._rows, self.kernel_, finer, self._seed, level)
-            scale = starting_scale(self._prepared[level].surrogate, k)
+                fitted.levels[level] = self._prepare(fitted.rows, fitted.kernel, finer, fitted.seed, level)
+            scale = starting_scale(fitted.levels[level].surrogate, k)
         return ScaleSearch(k, scale), level
 
     def _ahead(self, samples: int) -> int:
         """Return how many proposals to draw before rows are fetched: most likely enough for the samples left."""
-        rate = self.acceptance_rate_ if self._accepted else 0.25
+        rate = self.acceptance_rate_ if self._now().accepted else 0.25
         return math.ceil(1.2 * samples / max(rate, 0.001)) + 8
 
     def _bar(self, count: int) -> Any:
@@ -283,72 +255,53 @@ class DPP(BaseEstimator):
 
         return tqdm(total=count, desc="DPP", unit=" samples", disable=not self.verbose)
 
-    def _gave_up(self, proposer: Proposer, k: int | None) -> RejectionLimitError:
-        cure = ", leave out weighted=True" if self.weighted else ""
-        rank = "" if k is None else " (the kernel's matrix may have too small a rank for k)"
-        size = proposer.prepared.surrogate.size(proposer.scale) if k is None else k
-        return RejectionLimitError(
-            f"{self.max_rejections:,} proposals in a row were refused: a dictionary of "
-            f"{len(proposer.prepared.dictionary):,} atoms is too poor for samples of about {size:.0f} rows. Give a "
-            f"sampler with more atoms, as sampler=Squeak(oversampling={4 * OVERSAMPLING:g}){cure}, ask for smaller "
-            f"samples{rank}, or raise max_rejections"
-        )
-
-    def _missed(self, k: int, size: int) -> RejectionLimitError:
-        return RejectionLimitError(
-            f"{MOST_MISSES:,} samples in a row had another size than k = {k} (the last had {size}): the kernel's "
-            "matrix may have too small a rank; ask for fewer rows or use a smaller length_scale"
-        )
-
     @property
     def n_seen_(self) -> int:
         """The number of rows."""
-        self._needs_fit()
-        return self._rows.n
+        return self._now().rows.n
+
+    @property
+    def scale_(self) -> float:
+        """The factor on the kernel."""
+        return self._now().scale
 
     @property
     def expected_size_(self) -> float:
         """The mean size of samples, as the surrogate has it."""
-        self._needs_fit()
-        return self._prepared[0].surrogate.size(self.scale_)
+        return self._now().prepared.surrogate.size(self.scale_)
 
     @property
     def acceptance_rate_(self) -> float:
         """The part of all proposals so far that was accepted; NaN before the first."""
-        self._needs_fit()
-        return self._accepted / self._attempts if self._attempts else math.nan
+        fitted = self._now()
+        return fitted.accepted / fitted.attempts if fitted.attempts else math.nan
 
     @property
     def dictionary_(self) -> Dictionary:
         """The dictionary that proposals are made with."""
-        self._needs_fit()
-        return self._prepared[0].dictionary
+        return self._now().prepared.dictionary
 
     @property
     def kernel_(self) -> Any:
         """The kernel with every width a number, without ``scale_``."""
-        self._needs_fit()
-        return self._prepared[0].surrogate.features.kernel
+        return self._now().kernel
 
     def marginals(self) -> Array:
-        """Return P(i ∈ S) for every row, the exact leverage scores at ridge 1: O(n³), for up to 5,000 rows."""
-        self._needs_fit()
-        if self._rows.n > MARGINAL_ROWS:
+        """Return the exact leverage scores at ridge 1: O(n³), for up to 5,000 rows.
+
+        Returns
+        -------
+        array, shape (n,)
+            P(i ∈ S) for every row.
+        """
+        rows = self._now().rows
+        if rows.n > MARGINAL_ROWS:
             raise ValueError(
-                f"marginals of {self._rows.n:,} rows would take all of their kernel matrix: at most "
+                f"marginals of {rows.n:,} rows would take all of their kernel matrix: at most "
                 f"{MARGINAL_ROWS:,} rows; dictionary_.leverage_scores(X) estimates them for any number"
             )
-        self._rows.needed()
-        everything = self._rows.fetch(np.arange(self._rows.n))
-        return exact_leverage_scores(everything, self.kernel_, 1.0 / self.scale_)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a ``.sqk`` file: a loaded one goes on with the same samples.
-
-        Rows in memory are stored; of a source its files' names are. A loaded DPP does not open them by itself:
-        see :meth:`attach_rows`.
-        """
-        storage.save(self, path)
+        rows.needed()
+        return exact_leverage_scores(rows.fetch(np.arange(rows.n)), self.kernel_, 1.0 / self.scale_)
 
     def attach_rows(self, X: Any = None) -> DPP:
         """Give a loaded DPP the rows that it was fitted on, where its file holds only the names of their files.
@@ -378,38 +331,47 @@ class DPP(BaseEstimator):
         >>> len(again.sample(k=3))
         3
         """
-        self._needs_fit()
-        if not isinstance(self._rows, NamedRows):
+        fitted = self._now()
+        if not isinstance(fitted.rows, NamedRows):
             raise ValueError("this DPP has its rows already: fit it anew to use others")
-        self._rows = self._rows.attached(X)
+        fitted.rows = fitted.rows.attached(X)
         return self
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> DPP:
-        """Read what :meth:`save` wrote; ``kernel`` is needed where it is code.
-
-        No other file is opened: where the rows are in files, give them by :meth:`attach_rows` before sampling.
-        """
-        found: DPP = storage.load(path, kernel=kernel, kind=cls.kind)
-        return found
-
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
-        from squeak.dpp.saved import parts_of
+        """Return the parts for a file.
 
-        self._needs_fit()
-        return parts_of(self)
+        Returns
+        -------
+        arrays, content : dict, dict
+        """
+        arrays, content = self._now().to_parts()
+        own = {"sampler": sampler_to_data(self.sampler), **parts(PARAMETERS, vars(self))[1]}
+        return arrays, {**content, **own}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> DPP:
-        """Return the object that :meth:`to_parts` took apart."""
-        from squeak.dpp.saved import dpp_from
+        """Return the object that :meth:`to_parts` took apart.
 
-        return dpp_from(cls, arrays, content, kernel)
+        Returns
+        -------
+        DPP
+        """
+        fitted = Fitted.from_parts(arrays, content, kernel)
+        found = cls(fitted.kernel, sampler_from_data(content["sampler"]), **checked(PARAMETERS, {}, content))
+        found._fitted = fitted
+        return found
 
-    def _needs_fit(self) -> None:
-        if not hasattr(self, "_prepared"):
+    def _now(self) -> Fitted:
+        if not hasattr(self, "_fitted"):
             raise NotFittedError("this DPP has seen no rows yet: call fit")
+        return self._fitted
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_prepared")
+        return hasattr(self, "_fitted")
+
+
+PARAMETERS = {
+    "expected_size": number(low=LEAST, optional=True),
+    "weighted": flag(),
+    "max_rejections": whole(low=1),
+}

@@ -9,7 +9,7 @@ from squeak.graphs.neighbours import knn_graph
 from squeak.graphs.quantized import OnlineHarmonic
 from squeak.graphs.resistance import edge_leverage, effective_resistances
 from squeak.graphs.sample import EdgeSample
-from squeak.graphs.sparsify import sparsifier_report, sparsify
+from squeak.graphs.sparsifying import sparsifier_report, sparsify
 from squeak.graphs.spectral import LaplacianSmoother, laplacian_eigenmaps, spectral_clustering
 from squeak.graphs.stream import OnlineSparsifier, StreamSparsifier
 

@@ -10,10 +10,9 @@ from scipy.linalg import eigh, eigh_tridiagonal, eigvalsh
 from squeak.core import engine
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
-from squeak.graphs.edges import Edges
+from squeak.graphs.edges import Edges, check_graph_ridge
 from squeak.graphs.forest import spanned_alike
 from squeak.graphs.forms import read_graph
-from squeak.graphs.resistance import check_graph_ridge
 from squeak.graphs.solver import NormalisedSystem
 
 DENSE = 1500
@@ -30,14 +29,14 @@ def spectral_accuracy(
     sparsifier: Any,
     ridge: float = 0.0,
     *,
-    tolerance: float = 5e-3,
+    tol: float = 5e-3,
     random_state: RandomState = 0,
 ) -> float:
     """Return ε = ‖(L + ridge·I)^(-1/2)(L_H − L)(L + ridge·I)^(-1/2)‖, the accuracy of a sparsifier H.
 
     It is the smallest ε with (1 − ε)L − ε·ridge·I ⪯ L_H ⪯ (1 + ε)L + ε·ridge·I, on the range of L where ridge is 0.
     Up to 1,500 nodes it is exact. Beyond, Lanczos steps on the pencil (L_H − L, L + ridge·I) run until the
-    value changes by less than ``tolerance``; they approach it from below. It is at least 1 where H cuts a
+    value changes by less than ``tol``; they approach it from below. It is at least 1 where H cuts a
     component of the graph in two, and infinite where H joins two of them and the ridge is 0.
 
     Parameters
@@ -45,10 +44,14 @@ def spectral_accuracy(
     graph, sparsifier : see :func:`squeak.graphs.sparsify`
         On the same nodes.
     ridge : float
-    tolerance : float
+    tol : float
         Relative change, over ten steps, at which Lanczos stops.
     random_state : None, int, RandomState or Generator
         For the first Lanczos vector.
+
+    Returns
+    -------
+    float
 
     References
     ----------
@@ -81,7 +84,7 @@ def spectral_accuracy(
         if n <= DENSE:
             return max(_dense(one, other, ridge), least)
         rng = generator_at(draw_seed(random_state), PROBE)
-        return max(_lanczos(one, other, ridge, tolerance, rng), least)
+        return max(_lanczos(one, other, ridge, tol, rng), least)
 
 
 def _dense(one: Edges, other: Edges, ridge: float) -> float:
@@ -95,7 +98,7 @@ def _dense(one: Edges, other: Edges, ridge: float) -> float:
     return float(max(0.0, -ends[0], ends[-1]))
 
 
-def _lanczos(one: Edges, other: Edges, ridge: float, tolerance: float, rng: np.random.Generator) -> float:
+def _lanczos(one: Edges, other: Edges, ridge: float, tol: float, rng: np.random.Generator) -> float:
     """Run Lanczos in the inner product of ℒ = D^(-1/2)(L + ridge·I)D^(-1/2), with all vectors kept orthogonal."""
     system = NormalisedSystem(one, ridge)
     change = other.laplacian() - one.laplacian()
@@ -136,6 +139,6 @@ def _lanczos(one: Edges, other: Edges, ridge: float, tolerance: float, rng: np.r
                 w -= (its_image @ w) * known
         ends = eigh_tridiagonal(np.array(alphas), np.array(betas), eigvals_only=True)
         history.append(float(max(-ends[0], ends[-1])))
-        if step >= 15 and history[-1] - history[-11] <= tolerance * history[-1]:
+        if step >= 15 and history[-1] - history[-11] <= tol * history[-1]:
             break
     return max(0.0, history[-1]) if history else 0.0

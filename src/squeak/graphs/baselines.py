@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy.linalg import eigh, lstsq, solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
 
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
@@ -24,7 +27,18 @@ class _Baseline(ClassifierMixin, BaseEstimator):
     """Reads labels as the harmonic classifiers do, and takes the class of the largest score."""
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Learn from labels where y is not −1."""
+        """Learn from labels where y is not −1.
+
+        Parameters
+        ----------
+        X : rows; of :class:`SimpleHarmonic` a graph
+        y : array, shape (n,)
+
+        Returns
+        -------
+        classifier
+            This object.
+        """
         y, labelled = read_labels(y)
         read, n = self._read(X)
         if n != len(y):
@@ -44,6 +58,7 @@ class _Baseline(ClassifierMixin, BaseEstimator):
         raise TypeError(f"{type(self).__name__} is abstract: use NearestLabel or another of squeak.graphs")
 
 
+@parameters
 class SimpleHarmonic(_Baseline):
     """SIMPLE-HFS: least squares on the labels in the span of the graph's q smoothest eigenvectors.
 
@@ -67,8 +82,7 @@ class SimpleHarmonic(_Baseline):
     array([0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
     """
 
-    def __init__(self, n_vectors: int = 10) -> None:
-        self.n_vectors = n_vectors
+    n_vectors: int = field(default=10, kw_only=False)
 
     def _read(self, X: Any) -> tuple[Any, int]:
         edges = read_graph(X).edges
@@ -83,6 +97,7 @@ class SimpleHarmonic(_Baseline):
         return np.asarray(basis @ lstsq(basis[labelled], values)[0])
 
 
+@parameters
 class EigenFunctions(_Baseline):
     """EigFun: smooth functions of each column's histogram, and a penalised fit in their span; no graph is built.
 
@@ -111,14 +126,12 @@ class EigenFunctions(_Baseline):
     True
     """
 
-    def __init__(self, n_functions: int = 50, n_bins: int = 50, penalty: float = 1e3) -> None:
-        self.n_functions = n_functions
-        self.n_bins = n_bins
-        self.penalty = penalty
+    n_functions: int = field(default=50, kw_only=False)
+    n_bins: int = 50
+    penalty: float = 1e3
 
     def _scores(self, rows: Any, labelled: Any, values: Array) -> Array:
-        if not isinstance(self.n_bins, int | np.integer) or self.n_bins < 2:
-            raise ValueError(f"n_bins must be a whole number from 2 on; it is {self.n_bins!r}")
+        check_whole("n_bins", self.n_bins, 2)
         found = [pair for column in rows.T if np.ptp(column) > 0 for pair in self._of_column(column)]
         found = sorted(found, key=lambda pair: pair[0])[: self.n_functions]
         basis = np.column_stack([np.ones(len(rows)), *(f for _, f in found)])
@@ -141,6 +154,7 @@ class EigenFunctions(_Baseline):
         return [(value, f / max(np.linalg.norm(f), 1e-300) * np.sqrt(len(f))) for value, f in made]
 
 
+@parameters
 class SubSampling(_Baseline):
     """SubSampling: labelled rows and a uniform sample of the others make a graph; the rest copies its nearest row.
 
@@ -169,13 +183,10 @@ class SubSampling(_Baseline):
     True
     """
 
-    def __init__(
-        self, n_sample: int = 1000, n_neighbors: int = 10, alpha: float = 1.0, random_state: RandomState = None
-    ) -> None:
-        self.n_sample = n_sample
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-        self.random_state = random_state
+    n_sample: int = field(default=1000, kw_only=False)
+    n_neighbors: int = 10
+    alpha: float = 1.0
+    random_state: RandomState = None
 
     def _scores(self, rows: Any, labelled: Any, values: Array) -> Array:
         others = np.setdiff1d(np.arange(len(rows)), labelled)

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core.rows import refuse_hidden
-from squeak.core.sources import RowSource
-from squeak.graphs.edges import Edges, check_edges
-from squeak.graphs.forms import is_columns, is_path, library_of, read_graph
+from squeak.data import RowSource
+from squeak.graphs.edges import Edges, from_columns
+from squeak.graphs.forms import is_columns, is_networkx, is_path, read_graph
 
 
 def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> Iterator[Edges]:
@@ -28,6 +28,10 @@ def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> I
         Larger node numbers, and matrices of more nodes, are refused.
     first : int
         The number of the first edge, for messages.
+
+    Yields
+    ------
+    Edges
 
     Examples
     --------
@@ -47,16 +51,16 @@ def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> I
     if hasattr(source, "__next__"):
         for block in source:
             if _is_table(block):
-                yield _of_table(np.asarray(block), n_nodes, first)
+                yield from_columns(np.asarray(block).T, n_nodes, first)
                 first += len(block)
                 continue
             for edges in edge_blocks(block, n_nodes, first=first):
                 yield edges
                 first += len(block[0]) if is_columns(block) else len(edges)
     elif is_columns(source):
-        yield check_edges(source[0], source[1], source[2] if len(source) == 3 else None, n_nodes, first=first)
+        yield from_columns(source, n_nodes, first)
     elif _is_table(source) and len(source) != np.shape(source)[1]:
-        yield _of_table(np.asarray(source), n_nodes, first)
+        yield from_columns(np.asarray(source).T, n_nodes, first)
     else:
         edges = read_graph(source, n_nodes).edges
         if n_nodes is not None and edges.n_nodes > n_nodes:
@@ -66,13 +70,8 @@ def edge_blocks(source: Any, n_nodes: int | None = None, *, first: int = 0) -> I
 
 def _is_table(source: Any) -> bool:
     """Tell whether a source is a table of edges: rows of two nodes, and maybe a weight."""
-    if sp.issparse(source) or library_of(source) is not None or not isinstance(source, list | tuple | np.ndarray):
+    if sp.issparse(source) or is_networkx(source) or not isinstance(source, list | tuple | np.ndarray):
         return False
     refuse_hidden(source, "the edges")
     array = np.asarray(source)
     return array.ndim == 2 and array.shape[1] in (2, 3) and array.dtype.kind in "iuf"
-
-
-def _of_table(array: Any, n_nodes: int | None, first: int) -> Edges:
-    weights = array[:, 2] if array.shape[1] == 3 else None
-    return check_edges(array[:, 0], array[:, 1], weights, n_nodes, first=first)

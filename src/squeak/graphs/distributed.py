@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from squeak.core.seeds import RandomState, draw_seed
-from squeak.core.sources import RowSource
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
+from squeak.core.seeds import draw_seed
+from squeak.data import RowSource
+from squeak.graphs.base import GraphPlan, Sparsifier, make_plan
 from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.files import is_text, open_edges, text_blocks
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined
-from squeak.graphs.state import DEFAULT_OVERSAMPLING, GraphPlan, StreamState, make_plan
+from squeak.graphs.state import StreamState
 from squeak.graphs.thinning import shrink
-from squeak.samplers.kept_nodes import Keep
-from squeak.samplers.parts import Part, PartError
-from squeak.samplers.tree import Tree
-from squeak.samplers.tree_run import NodeFacts, TreeRun, check_retries, tried
-from squeak.samplers.tree_shape import TreeShaped
+from squeak.trees.kept_nodes import Keep
+from squeak.trees.parts import Part, PartError
+from squeak.trees.run import NodeFacts, TreeRun, tried
+from squeak.trees.shape import TreeShaped
+from squeak.trees.tree import Tree
 
 
-class DistributedSparsifier(TreeShaped, BaseEstimator):
+@parameters
+class DistributedSparsifier(TreeShaped, Sparsifier):
     """Sparsify a graph from edge-disjoint parts, merged up a tree: DISRE, distributed resistance estimates.
 
     A leaf sparsifies the stream of its own edges (:class:`StreamSparsifier`). Each other node unites the
@@ -77,40 +80,13 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
     (44850, 7, True)
     """
 
-    nodes_: list[NodeFacts]
-    tree_: Tree
+    nodes_: list[NodeFacts] = field(init=False)
+    tree_: Tree = field(init=False)
 
-    def __init__(
-        self,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        ridge: float = 0.0,
-        copies: int = 1,
-        connected: bool | None = None,
-        n_nodes: int | None = None,
-        tree: str | Tree | Any = "balanced",
-        n_leaves: int | None = None,
-        retries: int = 3,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.oversampling = oversampling
-        self.ridge = ridge
-        self.copies = copies
-        self.connected = connected
-        self.n_nodes = n_nodes
-        self.tree = tree
-        self.n_leaves = n_leaves
-        self.retries = retries
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
-        self.verbose = verbose
+    tree: str | Tree | Any = "balanced"
+    n_leaves: int | None = None
+    retries: int = 3
+    verbose: int = 0
 
     def fit(
         self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None
@@ -125,12 +101,17 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
         y : ignored
         checkpoint : folder, optional
             Keep finished nodes here: the same call goes on with what is left.
+
+        Returns
+        -------
+        DistributedSparsifier
+            This object.
         """
         plan, given = make_plan(self), _as_parts(X, self.n_nodes)
         if isinstance(given, Edges):  # the last nodes may have no edges
             plan = replace(plan, n_nodes=max(plan.n_nodes, given.n_nodes))
         parts, _ = self._parts(given)
-        tree, retries = self._tree_of(len(parts)), check_retries(self.retries)
+        tree, retries = self._tree_of(len(parts)), check_whole("retries", self.retries, 0)
         description = {
             "sparsifier": [plan.oversampling, plan.copies, plan.scoring.ridge, plan.connected, plan.n_nodes],
             "independent": plan.independent,
@@ -156,16 +137,6 @@ class DistributedSparsifier(TreeShaped, BaseEstimator):
         if not hasattr(self, "_sample"):
             raise NotFittedError("this DistributedSparsifier has seen no edges yet: call fit")
         return self._sample
-
-    @property
-    def sparsifier_(self) -> Any:
-        """The sparsifier as a symmetric CSR adjacency matrix."""
-        return self.sample_.graph.adjacency()
-
-    @property
-    def n_components_(self) -> int:
-        """Components of the sparsifier; nodes without edges count as one each."""
-        return self.sample_.graph.components()[0]
 
 
 def _as_parts(X: Any, n_nodes: int | None) -> Any:

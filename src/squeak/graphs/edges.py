@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from squeak.core.checks import check_between
 from squeak.core.rows import refuse_hidden
 from squeak.core.types import Array, IntArray
 
@@ -17,6 +18,11 @@ LARGEST_NODE = 2**31 - 2
 
 LARGEST_WEIGHT = 1e300
 """Sums of larger weights overflow."""
+
+
+def check_graph_ridge(ridge: Any) -> float:
+    """Return the ridge as a float, 0 or positive; it is the weight of an edge from each node to one more."""
+    return check_between("ridge", ridge, 0, LARGEST_WEIGHT)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,14 @@ class Edges:
     def on_nodes(self, n_nodes: int) -> Edges:
         """Return the same edges on more nodes."""
         return Edges(n_nodes, self.u, self.v, self.weights)
+
+    def without_lone_nodes(self) -> Edges:
+        """Return the same edges on the nodes that have any, in their order, where these are surely not all."""
+        if self.n_nodes <= 2 * len(self):
+            return self
+        nodes, ends = np.unique(np.concatenate([self.u, self.v]), return_inverse=True)
+        u, v = ends.astype(np.int64).reshape(2, -1)
+        return Edges(len(nodes), u, v, self.weights)
 
     def adjacency(self) -> Any:
         """Return the symmetric adjacency matrix, CSR; parallel edges are added up."""
@@ -130,6 +144,12 @@ def check_edges(
     if not real.all():
         u, v, w = u[real], v[real], w[real]
     return Edges(int(n_nodes), np.minimum(u, v), np.maximum(u, v), w)
+
+
+def from_columns(columns: Any, n_nodes: int | None = None, first: int = 0) -> Edges:
+    """Return clean edges from two columns of nodes, and maybe one of weights."""
+    u, v, weights = (*columns, None)[:3]
+    return check_edges(u, v, weights, n_nodes, first=first)
 
 
 def _nodes(nodes: Any, place: str, first: int) -> IntArray:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.sources import RowSource, rows
-from squeak.core.storage import replacing
+from squeak.core.advice import Advice, InputError
+from squeak.core.outputs import replacing
+from squeak.data import RowSource, rows
 from squeak.graphs.edges import Edges
 
 TEXT = (".txt", ".edges", ".el", ".edgelist", ".tsv", ".ncol")
@@ -24,23 +25,34 @@ def is_text(path: Path) -> bool:
     return path.suffix.lower() in TEXT
 
 
-def open_edges(source: Any) -> RowSource | Iterator[Any]:
-    """Return a row source of edges for CSV, Parquet and npy, or an iterator of blocks for text files."""
+def open_edges(source: Any, **how: Any) -> RowSource | Iterator[Any]:
+    """Return a row source of edges for CSV, Parquet and npy, or an iterator of blocks for text files.
+
+    Parameters
+    ----------
+    source : path or list of paths
+    **how
+        Parameters of :func:`squeak.rows`, for files that are not text.
+
+    Returns
+    -------
+    RowSource or iterator of arrays
+    """
     paths = [Path(one) for one in (source if isinstance(source, list) else [source])]
     if all(is_text(path) for path in paths):
         return (block for path in paths for block in text_blocks(path))
-    found = rows(source, categories=None)
+    found = rows(source, categories=None, **how)
     try:
         width = len(found.feature_names)
-    except ValueError as error:
-        if "is text" not in str(error):
+    except InputError as error:
+        if error.parameter != "categories":  # what it takes to read text
             raise
-        column = str(error).partition(" is text")[0]
-        raise ValueError(f"{column} is text: nodes are whole numbers from 0 on, so number them first") from None
+        raise InputError(error.args[0], "nodes are whole numbers from 0 on, so number them first") from None
     if width not in (2, 3):
-        raise ValueError(
-            f"{paths[0].name} has {width} columns; an edge list has two (nodes) or three (and a weight): "
-            "pass squeak.rows(path, columns=[...])"
+        words = "pass squeak.rows(path, columns=[...])"
+        raise InputError(
+            f"{paths[0].name} has {width} columns; an edge list has two (nodes) or three (and a weight)",
+            Advice("choose them with {name}", "columns", otherwise="leave out the others", python=words),
         )
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core.rows import refuse_hidden
-from squeak.graphs.edges import Edges, check_edges, merged
-
-ADAPTERS = {"networkx": "squeak.adapters.networkx"}
-"""Graphs of other libraries: the module that reads them, imported when such a graph comes in."""
+from squeak.graphs.edges import Edges, check_edges, from_columns, merged
 
 ASYMMETRY = 1e-10
 """How much a_uv and a_vu may differ, relative to the larger, in a matrix that is called symmetric."""
@@ -47,11 +43,8 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     """
     if isinstance(graph, Edges):
         return Form(merged(graph), lambda edges: edges)
-    library = library_of(graph)
-    if library is not None:
-        adapter = importlib.import_module(ADAPTERS[library])
-        form: Form = adapter.read(graph)
-        return form
+    if is_networkx(graph):
+        return read_networkx(graph)
     if sp.issparse(graph):
         return _sparse(graph)
     if is_path(graph):
@@ -59,13 +52,15 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
 
         return Form(merged(read_edges(graph, n_nodes)), lambda edges: edges)
     if isinstance(graph, tuple) and len(graph) in (2, 3):
-        return _columns(graph, n_nodes)
+        return _columns(graph, n_nodes, lambda found: (found.u, found.v, found.weights))
     refuse_hidden(graph, "the graph")
     array = np.asarray(graph)
     if array.ndim != 2:
         raise TypeError(f"a graph cannot be read from a {type(graph).__name__}{_shape(array)}: {_WAYS}")
     if array.shape[1] in (2, 3) and array.shape[0] != array.shape[1]:
-        return _table(array, n_nodes)
+        if array.dtype == object or array.dtype.kind in "US":
+            raise TypeError("nodes must be whole numbers from 0 on; number them first")
+        return _columns(array.T, n_nodes, lambda found: np.column_stack([found.u, found.v, found.weights]))
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"an adjacency matrix must be square; it has shape {array.shape}")
     if array.dtype.kind not in "fiub":
@@ -81,10 +76,9 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
 _WAYS = "pass a square adjacency matrix, edges (m, 2) or (m, 3), (u, v, weights), a networkx graph or a path"
 
 
-def library_of(graph: Any) -> str | None:
-    """Return the library of :data:`ADAPTERS` that a graph's class, or one that it is derived from, belongs to."""
-    names = (cls.__module__.partition(".")[0] for cls in type(graph).__mro__)
-    return next((name for name in names if name in ADAPTERS), None)
+def is_networkx(graph: Any) -> bool:
+    """Tell whether a graph's class, or one that it is derived from, is networkx's."""
+    return any(cls.__module__.partition(".")[0] == "networkx" for cls in type(graph).__mro__)
 
 
 def is_path(source: Any) -> bool:
@@ -106,6 +100,52 @@ def is_symmetric(A: Any) -> bool:
 
 def _shape(array: Any) -> str:
     return f" of shape {array.shape}" if array.dtype != object else ""
+
+
+def read_networkx(graph: Any) -> Form:
+    """Return the edges of a networkx graph, nodes numbered in its own order, and the way back.
+
+    The attribute ``weight`` is the weight, 1 where it is missing. What comes back has the same nodes, with their
+    attributes, and the attributes of the edges that were kept; only ``weight`` is new.
+
+    Nothing is imported: whoever has such a graph has networkx.
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from squeak.graphs.forms import read_networkx
+    >>> form = read_networkx(nx.path_graph(["a", "b", "c"]))
+    >>> form.edges.u, form.edges.v
+    (array([0, 1]), array([1, 2]))
+    >>> list(form.back(form.edges).edges(data="weight"))
+    [('a', 'b', 1.0), ('b', 'c', 1.0)]
+    """
+    if not hasattr(graph, "is_directed"):
+        raise TypeError(f"a graph cannot be read from a networkx {type(graph).__name__}")
+    if graph.is_directed():
+        raise ValueError("the graph is directed: pass graph.to_undirected()")
+    nodes = list(graph.nodes)
+    number = {node: place for place, node in enumerate(nodes)}
+    triples = [(number[a], number[b], 1.0 if w is None else w) for a, b, w in graph.edges(data="weight")]
+    u, v, w = (list(column) for column in zip(*triples, strict=True)) if triples else ([], [], [])
+    try:
+        weights = np.asarray(w, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("the attribute 'weight' must be a number on every edge") from None
+    edges = merged(check_edges(np.asarray(u, dtype=np.int64), np.asarray(v, dtype=np.int64), weights, len(nodes)))
+
+    def back(found: Edges) -> Any:
+        made = graph.__class__()
+        made.graph.update(graph.graph)
+        made.add_nodes_from(graph.nodes(data=True))
+        plain = not graph.is_multigraph()
+        for a, b, weight in zip(found.u.tolist(), found.v.tolist(), found.weights.tolist(), strict=True):
+            ends = nodes[a], nodes[b]
+            attributes = dict(graph.edges[ends]) if plain and graph.has_edge(*ends) else {}
+            made.add_edge(*ends, **{**attributes, "weight": weight})
+        return made
+
+    return Form(edges, back)
 
 
 def _sparse(matrix: Any, *, dense: bool = False) -> Form:
@@ -136,25 +176,12 @@ def _sparse(matrix: Any, *, dense: bool = False) -> Form:
     return Form(edges, back)
 
 
-def _columns(graph: tuple[Any, ...], n_nodes: int | None) -> Form:
-    weights = graph[2] if len(graph) == 3 else None
-    edges = merged(_numbered(check_edges(graph[0], graph[1], weights, n_nodes), n_nodes))
-    return Form(edges, lambda found: (found.u, found.v, found.weights))
-
-
-def _table(array: Any, n_nodes: int | None) -> Form:
-    if array.dtype == object or array.dtype.kind in "US":
-        raise TypeError("nodes must be whole numbers from 0 on; number them first")
-    weights = array[:, 2] if array.shape[1] == 3 else None
-    edges = merged(_numbered(check_edges(array[:, 0], array[:, 1], weights, n_nodes), n_nodes))
-    return Form(edges, lambda found: np.column_stack([found.u, found.v, found.weights]))
-
-
-def _numbered(edges: Edges, n_nodes: int | None) -> Edges:
-    """Return the edges, or say that their nodes have names for numbers: arrays have a place for each number."""
+def _columns(columns: Any, n_nodes: int | None, back: Callable[[Edges], Any]) -> Form:
+    """Return edges in two or three columns, or say that their nodes have names for numbers: each has a place."""
+    edges = merged(from_columns(columns, n_nodes))
     if n_nodes is None and edges.n_nodes > max(MANY_NODES, NODES_AN_EDGE * len(edges)):
         raise ValueError(
             f"node numbers go up to {edges.n_nodes - 1:,} with {len(edges):,} edges, and every number up to it "
             "would be a node: number nodes from 0 on (numpy.unique(..., return_inverse=True)), or give n_nodes"
         )
-    return edges
+    return Form(edges, back)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine
+from squeak.core.checks import check_positive
+from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
@@ -18,10 +20,10 @@ from squeak.core.types import Array
 from squeak.graphs.edges import Edges
 from squeak.graphs.elimination import grounded_solution
 from squeak.graphs.forest import forest_beyond
-from squeak.graphs.forms import ASYMMETRY, is_path, library_of, read_graph
+from squeak.graphs.forms import ASYMMETRY, is_networkx, is_path, read_graph
 from squeak.graphs.neighbours import knn_edges, row_scales, similarities
 from squeak.graphs.solver import NormalisedSystem, scaled_weights
-from squeak.graphs.sparsify import sparser
+from squeak.graphs.sparsifying import sparser
 
 UNFELT = 1e-10
 """Of the degrees of both its ends: what hangs on edges below it is out of a solver's reach."""
@@ -64,7 +66,7 @@ def read_labels(y: Any) -> tuple[Any, Any]:
 
 
 def _is_graph(X: Any) -> bool:
-    if isinstance(X, Edges | tuple) or is_path(X) or library_of(X) is not None:
+    if isinstance(X, Edges | tuple) or is_path(X) or is_networkx(X):
         return True
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[0] != shape[1]:
@@ -140,38 +142,24 @@ def weakest_link(graph: Edges, added: Array) -> float:
     return float(part[held].min(initial=1.0))
 
 
+@parameters
 class _HarmonicBase(BaseEstimator):
     """What the classifier and the regressor share: the graph, its sparsifier, and new rows."""
 
-    def __init__(
-        self,
-        alpha: float = DEFAULT_ALPHA,
-        *,
-        centred: bool = True,
-        sparsifier: Any = None,
-        kind: str = "auto",
-        n_neighbors: int = 10,
-        scaling: str = "local",
-        random_state: RandomState = None,
-    ) -> None:
-        self.alpha = alpha
-        self.centred = centred
-        self.sparsifier = sparsifier
-        self.kind = kind
-        self.n_neighbors = n_neighbors
-        self.scaling = scaling
-        self.random_state = random_state
+    alpha: float = field(default=DEFAULT_ALPHA, kw_only=False)
+    centred: bool = True
+    sparsifier: Any = None
+    kind: str = "auto"
+    n_neighbors: int = 10
+    scaling: str = "local"
+    random_state: RandomState = None
 
-    def _prepare(self, X: Any, n_labels: int) -> tuple[Edges, Any]:
-        if not 0 < self.alpha < np.inf:
-            raise ValueError(f"alpha must be positive and finite; it is {self.alpha!r}")
+    def _solve(self, X: Any, labelled: Any, values: Array, n_labels: int) -> tuple[Harmonic, Edges, Any]:
+        check_positive("alpha", self.alpha)
         graph, index = graph_of(X, self.kind, self.n_neighbors, self.scaling, n_labels)
         if graph.n_nodes != n_labels:
             raise ValueError(f"the graph has {graph.n_nodes} nodes, y has {n_labels} values")
-        return sparser(graph, self.sparsifier, self.random_state), index
-
-    def _solve(self, X: Any, labelled: Any, values: Array, n_labels: int) -> tuple[Harmonic, Edges, Any]:
-        graph, index = self._prepare(X, n_labels)
+        graph = sparser(graph, self.sparsifier, self.random_state)
         return solve_harmonic(graph, labelled, values, self.alpha, centred=self.centred), graph, index
 
     def _of_new(self, X: Any, values: Array) -> Array:
@@ -250,6 +238,11 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
         ----------
         X : graph or rows
         y : array, shape (n,)
+
+        Returns
+        -------
+        HarmonicClassifier
+            This object.
         """
         y, labelled = read_labels(y)
         classes, codes = np.unique(y[labelled], return_inverse=True)
@@ -263,12 +256,30 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return classes for new rows, by the weighted mean of f over their nearest rows."""
+        """Return classes for new rows, by the weighted mean of f over their nearest rows.
+
+        Parameters
+        ----------
+        X : array, shape (k, d)
+
+        Returns
+        -------
+        array, shape (k,)
+        """
         check_is_fitted(self)
         return self.classes_[self._of_new(X, self.scores_).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the weighted mean of ``label_distributions_`` over the nearest rows."""
+        """Return the weighted mean of ``label_distributions_`` over the nearest rows.
+
+        Parameters
+        ----------
+        X : array, shape (k, d)
+
+        Returns
+        -------
+        array, shape (k, n_classes)
+        """
         check_is_fitted(self)
         return self._of_new(X, self.label_distributions_)
 
@@ -311,6 +322,11 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
         ----------
         X : graph or rows
         y : array, shape (n,)
+
+        Returns
+        -------
+        HarmonicRegressor
+            This object.
         """
         y = np.asarray(y, dtype=np.float64)
         if y.ndim != 1:
@@ -328,6 +344,15 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return values for new rows, by the weighted mean over their nearest rows."""
+        """Return values for new rows, by the weighted mean over their nearest rows.
+
+        Parameters
+        ----------
+        X : array, shape (k, d)
+
+        Returns
+        -------
+        array, shape (k,)
+        """
         check_is_fitted(self)
         return self._of_new(X, self.transduction_[:, None])[:, 0]

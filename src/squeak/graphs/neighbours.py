@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
+from squeak.core.checks import check_positive, check_whole
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.types import Array
@@ -33,6 +34,10 @@ def knn_graph(X: Any, n_neighbors: int = 10, scaling: str = "local", scale: floa
     scale : float, optional
         σ of "global".
 
+    Returns
+    -------
+    CSR matrix, shape (n, n)
+
     References
     ----------
     Zelnik-Manor, Perona, "Self-tuning spectral clustering"; the theory page, "Graphs" (each pair once).
@@ -58,12 +63,10 @@ def knn_edges(
     n = rows.shape[0]
     if scaling not in ("local", "global", "none"):
         raise ValueError(f"scaling must be 'local', 'global' or 'none'; it is {scaling!r}")
-    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, int | np.integer) or n_neighbors < 1:
-        raise ValueError(f"n_neighbors must be a whole number from 1 on; it is {n_neighbors!r}")
-    if n_neighbors >= n:
+    if check_whole("n_neighbors", n_neighbors) >= n:
         raise ValueError(f"n_neighbors is {n_neighbors}, but there are only {n} rows")
-    if scale is not None and not 0 < scale < np.inf:
-        raise ValueError(f"scale must be positive; it is {scale!r}")
+    if scale is not None:
+        check_positive("scale", scale)
     index = NearestNeighbors(n_neighbors=n_neighbors).fit(rows)
     distances, neighbours = index.kneighbors()
     scales = row_scales(distances, scaling, scale)

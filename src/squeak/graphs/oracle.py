@@ -1,72 +1,137 @@
-"""Scores of edges within a sample: of its own, to thin it, and of new ones, to decide whether they come in."""
+"""The one scorer of edges: those of a graph, to keep or thin them, and new ones, to decide whether they come in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from squeak.core import engine
+from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.seeds import PROBE, generator_at
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import Edges, merged_places
+from squeak.graphs.edges import Edges, check_graph_ridge, merged_places
+from squeak.graphs.exact import (
+    SMALL,
+    dense_leverage,
+    dense_resistances,
+    factored_leverage,
+    leverage_from,
+    scaled_graph,
+)
 from squeak.graphs.forest import certain_edges
-from squeak.graphs.projections import ProjectedResistances, shorted_scores
-from squeak.graphs.resistance import SMALL, dense_resistances, scaled_graph
+from squeak.graphs.projections import CHUNK, ProjectedResistances, shorted_scores
 from squeak.graphs.scales import far_apart, leverage_by_scales
+
+METHODS = ("auto", "exact", "factor", "projections")
+ROUGH, FIRST = 0.2, 2
+"""From this error on so few projections are begun with: well connected graphs need no more for most edges."""
+
+LARGEST_TOL = 1e-3
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How resistances are computed: the solver's and the projections' parameters, fixed for a fit."""
+    """How resistances are computed, fixed for a fit: see :func:`squeak.graphs.effective_resistances`."""
 
     ridge: float
-    eta: float = 0.1
-    tolerance: float = 1e-3
+    error: float = 0.1
+    tol: float = LARGEST_TOL
+    n_projections: int | None = None
+    method: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}; it is {self.method!r}")
+        check_graph_ridge(self.ridge)
+        check_between("error", check_positive("error", self.error), 0, 1)
+        if self.n_projections is not None:
+            check_whole("n_projections", self.n_projections)
+        if check_positive("tol", self.tol) > LARGEST_TOL:
+            raise ValueError(
+                f"tol must be at most {LARGEST_TOL:g}; it is {self.tol!r}: looser solves underestimate the edges "
+                "that hold the graph together"
+            )
+
+    def method_for(self, graph: Edges) -> str:
+        """Return the method for a graph: "auto" is exact where that is cheap."""
+        if self.method != "auto":
+            return self.method
+        if self.n_projections is not None:
+            return "projections"
+        if graph.n_nodes <= SMALL:
+            return "exact"
+        return "factor" if len(graph) <= 2 * graph.n_nodes and graph.n_nodes <= 5 * SMALL else "projections"
 
 
 class Oracle:
-    """The resistances of one graph: exact up to 1,000 nodes, by projections beyond.
+    """The resistances of one graph, computed when they are asked for.
 
-    ``graph`` is what it was made of, parallel edges added up: the same graph, seed and place give the same bits.
+    ``graph`` is what it was made of, parallel edges added up: the same graph, scoring, seed and place give the same
+    bits, whoever asks.
+
+    Parameters
+    ----------
+    atoms : Edges
+        Pairs may come more than once.
+    scoring : Scoring
+    seed, *place : int
+        For projections.
     """
 
     def __init__(self, atoms: Edges, scoring: Scoring, seed: int, *place: int) -> None:
-        self._ridge = scoring.ridge
-        graph, self._place = merged_places(atoms)
-        self.graph = graph
-        self._graph, self._size, ridge = scaled_graph(graph, scoring.ridge)
-        self._keys = graph.u * graph.n_nodes + graph.v
-        _, self._labels = self._graph.components()
-        self._resistances: Array | None = None
-        self._projected: ProjectedResistances | None = None
+        self.graph, self._place = merged_places(atoms)
+        self._scoring, self._key = scoring, (seed, PROBE, *place)
+        self._scaled, self._size, self._ridge = scaled_graph(self.graph, scoring.ridge)
+        self._method = scoring.method_for(self.graph)
+
+    @cached_property
+    def leverage(self) -> Array:
+        """The leverage of the edges of ``graph``."""
+        graph, ridge = self._scaled, self._ridge
         with engine.single_blas():
-            if graph.n_nodes <= SMALL:
-                self._resistances = dense_resistances(self._graph, ridge)
-                own = self._resistances[graph.u, graph.v] * self._graph.weights
-                own = np.clip(np.maximum(own, shorted_scores(self._graph, ridge)), 0.0, 1.0)
-                self._own = np.where(certain_edges(self._graph, ridge), 1.0, own)
+            if self._method == "projections":
+                if far_apart(graph):
+                    rng = generator_at(*self._key)
+                    return leverage_by_scales(
+                        graph, ridge, lambda g, shift: self._projections(g, shift, rng).leverage
+                    )
+                return self._projected.leverage
+            if self._resistances is not None:
+                found = leverage_from(self._resistances, graph)
             else:
-                rng = generator_at(seed, PROBE, *place)
+                found = (dense_leverage if self._method == "exact" else factored_leverage)(graph, ridge)
+            return np.where(certain_edges(graph, ridge), 1.0, np.maximum(found, shorted_scores(graph, ridge)))
 
-                def projected(part: Edges, shift: float) -> ProjectedResistances:
-                    return ProjectedResistances(part, shift, scoring.eta, None, scoring.tolerance, rng)
+    @cached_property
+    def _resistances(self) -> Array | None:
+        """Between any two nodes of a small graph; None of others."""
+        if self._method != "exact" or self.graph.n_nodes > SMALL:
+            return None
+        with engine.single_blas():
+            return dense_resistances(self._scaled, self._ridge)
 
-                if far_apart(self._graph):
-                    self._own = leverage_by_scales(self._graph, ridge, lambda *part: projected(*part).leverage)
-                else:
-                    self._projected = projected(self._graph, ridge)
-                    self._own = self._projected.leverage
+    @cached_property
+    def _projected(self) -> ProjectedResistances:
+        with engine.single_blas():
+            return self._projections(self._scaled, self._ridge, generator_at(*self._key))
+
+    def _projections(self, part: Edges, ridge: float, rng: np.random.Generator) -> ProjectedResistances:
+        scoring = self._scoring
+        least = FIRST if scoring.n_projections is None and scoring.error >= ROUGH else CHUNK
+        return ProjectedResistances(part, ridge, scoring.error, scoring.n_projections, scoring.tol, rng, least)
 
     @property
     def effective_dimension(self) -> float:
         """Σ of the leverage: Tr L(L + ridge)⁻¹, nodes less components without a ridge."""
-        return float(self._own.sum())
+        return float(self.leverage.sum())
 
     def own_scores(self, original: Array) -> Array:
-        """Return a_e·r_e for the sample's edges, a_e their original weights."""
-        return np.asarray(self._own[self._place] * (original / self.graph.weights[self._place]))
+        """Return a_e·r_e for the edges that the graph was made of, a_e their original weights."""
+        return np.asarray(self.leverage[self._place] * (original / self.graph.weights[self._place]))
 
     def new_scores(self, u: IntArray, v: IntArray, weights: Array) -> Array:
         """Return the leverage of each new edge, were it added alone: s/(1 + s), s = a·r; 1 across components.
@@ -74,14 +139,14 @@ class Oracle:
         Nodes that the graph does not have yet count as components of their own. It is 1 for all in a large graph
         whose weights are too far apart for projections: its edges are then scored within it, once they are in.
         """
-        n = self._graph.n_nodes
+        n = self.graph.n_nodes
         scores = np.ones(len(u))
         known = (u < n) & (v < n) if self._ridge > 0 else ~self.joins(u, v)
         if known.any():
             a, b, w = u[known], v[known], weights[known] / self._size
             if self._resistances is not None:
                 s = np.maximum(self._resistances[a, b], 0.0) * w
-            elif self._projected is not None:
+            elif not far_apart(self._scaled):
                 s = self._projected.scores(a, b, w, self._between(a, b))
             else:
                 return scores
@@ -90,17 +155,42 @@ class Oracle:
 
     def joins(self, u: IntArray, v: IntArray) -> NDArray[np.bool_]:
         """Tell which pairs lie in two components, where nodes that are new are components of their own."""
-        n = self._graph.n_nodes
+        n, (_, labels) = self.graph.n_nodes, self._scaled.components()
         inside = (u < n) & (v < n)
-        inside[inside] = self._labels[u[inside]] == self._labels[v[inside]]
+        inside[inside] = labels[u[inside]] == labels[v[inside]]
         return ~inside
+
+    @cached_property
+    def _keys(self) -> IntArray:
+        """A number for every pair of the graph, ascending."""
+        return np.asarray(self.graph.u * self.graph.n_nodes + self.graph.v)
 
     def _between(self, u: IntArray, v: IntArray) -> Array:
         """Return the weight of the graph's own edge between each pair, 0 where there is none."""
-        key = u * self._graph.n_nodes + v
+        keys, key = self._keys, u * self.graph.n_nodes + v
         order = np.argsort(key)
         key = key[order]  # neighbours in memory are then looked for one after the other
-        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
         found = np.empty(len(key))
-        found[order] = np.where(self._keys[place] == key, self._graph.weights[place], 0.0)
+        found[order] = np.where(keys[place] == key, self._scaled.weights[place], 0.0)
         return found
+
+
+def leverage_of(edges: Edges, method: str = "auto", *, ridge: float = 0.0, seed: int = 0, **options: Any) -> Array:
+    """Return the leverage of every edge; parallel edges share that of their pair by weight.
+
+    Parameters
+    ----------
+    edges : Edges
+    method, ridge
+        See :func:`squeak.graphs.effective_resistances`.
+    seed : int
+    **options
+        Of :class:`Scoring`: ``error``, ``tol``, ``n_projections``.
+
+    Returns
+    -------
+    array, shape (m,)
+    """
+    scoring = Scoring(ridge, method=method, **options)
+    return Oracle(edges, scoring, seed).own_scores(edges.weights) if len(edges) else np.zeros(0)

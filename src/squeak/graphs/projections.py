@@ -40,7 +40,7 @@ class ProjectedResistances:
     ----------
     edges : Edges
         All pairs different, sorted.
-    ridge, eta, n_projections, tolerance
+    ridge, error, n_projections, tol
         As in :func:`squeak.graphs.effective_resistances`.
     rng : Generator
     least : int
@@ -51,14 +51,14 @@ class ProjectedResistances:
         self,
         edges: Edges,
         ridge: float,
-        eta: float,
+        error: float,
         n_projections: int | None,
-        tolerance: float,
+        tol: float,
         rng: np.random.Generator,
         least: int = CHUNK,
     ) -> None:
         most, certain = MOST if n_projections is None else n_projections, certain_edges(edges, ridge)
-        system, slow = _prepared(edges, ridge, tolerance, 1 if least < CHUNK else 2, rng)
+        system, slow = _prepared(edges, ridge, tol, 1 if least < CHUNK else 2, rng)
         self.edges, self._diagonal = edges, system.diagonal
         self._slow = slow.z, slow.t
         self._columns: list[tuple[Block, Block]] = []
@@ -69,14 +69,14 @@ class ProjectedResistances:
         total = np.zeros(len(edges))
         while self.n_projections < most:
             width = min(least if self.n_projections == 0 else CHUNK, most - self.n_projections)
-            z, t = _solved(edges, system, ridge, width, tolerance, rng)
+            z, t = _solved(edges, system, ridge, width, tol, rng)
             self._columns.append(slow.removed(z, t))
             local.add_squares(*self._columns[-1], total)
             self.n_projections += z.shape[1]
             if n_projections is None:
                 noisy = total / self.n_projections
-                error = noisy * np.sqrt(2.0 / self.n_projections)
-                small = error <= eta * np.minimum(exact + noisy, 1.0)
+                spread = noisy * np.sqrt(2.0 / self.n_projections)
+                small = spread <= error * np.minimum(exact + noisy, 1.0)
                 if (certain | small).mean() >= SETTLED:
                     break
         self.leverage: Array = np.clip(exact + total / self.n_projections, local.known, 1.0)
@@ -97,10 +97,10 @@ class ProjectedResistances:
 
 
 def _prepared(
-    edges: Edges, ridge: float, tolerance: float, probes: int, rng: np.random.Generator
+    edges: Edges, ridge: float, tol: float, probes: int, rng: np.random.Generator
 ) -> tuple[NormalisedSystem, SlowDirections]:
-    """Return the system and its slow directions, in float32 where tolerance, ridge and bottlenecks allow it."""
-    if tolerance >= 1e-4 and (ridge == 0 or ridge > 1e-6):
+    """Return the system and its slow directions, in float32 where tol, ridge and bottlenecks allow it."""
+    if tol >= 1e-4 and (ridge == 0 or ridge > 1e-6):
         system = NormalisedSystem(edges, ridge, single=True)
         slow = SlowDirections(system, edges)
         slow.search(probes, rng)
@@ -113,11 +113,11 @@ def _prepared(
 
 
 def _solved(
-    edges: Edges, system: NormalisedSystem, ridge: float, width: int, tolerance: float, rng: np.random.Generator
+    edges: Edges, system: NormalisedSystem, ridge: float, width: int, tol: float, rng: np.random.Generator
 ) -> tuple[Block, Block]:
     """Return projections z and t = Nz."""
     y = _right_sides(edges, system, ridge, width, rng)
-    z, residual = system.solve_normalised(y, tolerance)
+    z, residual = system.solve_normalised(y, tol)
     return z, z - y + residual
 
 

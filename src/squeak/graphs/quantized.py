@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
+from squeak.core.checks import check_positive, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.types import Array, IntArray
@@ -98,6 +101,7 @@ def quantized_harmonic(similarity: Array, counts: Array, labelled: IntArray, val
     return found
 
 
+@parameters
 class OnlineHarmonic(ClassifierMixin, BaseEstimator):
     """Label a stream of rows, most of them without a label: semi-supervised learning on a quantized graph.
 
@@ -143,28 +147,48 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
     True
     """
 
-    classes_: Any
-    n_seen_: int
-    _quantizer: Quantizer
-    _labelled: Array
-    _labels: IntArray
+    classes_: Any = field(init=False)
+    n_seen_: int = field(init=False)
+    _quantizer: Quantizer = field(init=False)
+    _labelled: Array = field(init=False)
+    _labels: IntArray = field(init=False)
 
-    def __init__(
-        self, max_centres: int = 100, length_scale: float = 1.0, ridge: float = 1e-2, growth: float = 1.5
-    ) -> None:
-        self.max_centres = max_centres
-        self.length_scale = length_scale
-        self.ridge = ridge
-        self.growth = growth
+    max_centres: int = field(default=100, kw_only=False)
+    length_scale: float = 1.0
+    ridge: float = 1e-2
+    growth: float = 1.5
 
     def fit(self, X: Any, y: Any) -> OnlineHarmonic:
-        """Forget what was seen, and read all rows; −1 in y marks rows without a label."""
+        """Forget what was seen, and read all rows.
+
+        Parameters
+        ----------
+        X, y
+            See :meth:`partial_fit`.
+
+        Returns
+        -------
+        OnlineHarmonic
+            This object.
+        """
         fresh = clone(self).partial_fit(X, y)
         self.__dict__.update(fresh.__dict__)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> OnlineHarmonic:
-        """Read more rows; y is −1 where there is no label, and may be left out where there is none at all."""
+        """Read more rows.
+
+        Parameters
+        ----------
+        X : array, shape (n, d)
+        y : array of int, shape (n,), optional
+            −1 where there is no label; it may be left out where there is none at all.
+
+        Returns
+        -------
+        OnlineHarmonic
+            This object.
+        """
         rows = self._rows(X)
         y = np.full(len(rows), -1) if y is None else np.asarray(y)
         if y.shape != (len(rows),):
@@ -186,15 +210,11 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
         return self
 
     def _begin(self, width: int) -> None:
-        for name in ("length_scale", "ridge"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name} must be positive; it is {getattr(self, name)!r}")
-        if not 1 < self.growth < np.inf:
+        for name in ("length_scale", "ridge", "growth"):
+            check_positive(name, getattr(self, name))
+        if self.growth <= 1:
             raise ValueError(f"growth must be above 1; it is {self.growth!r}")
-        whole = isinstance(self.max_centres, int | np.integer) and not isinstance(self.max_centres, bool)
-        if not whole or self.max_centres < 1:
-            raise ValueError(f"max_centres must be a whole number from 1 on; it is {self.max_centres!r}")
-        self._quantizer = Quantizer(self.max_centres, self.growth)
+        self._quantizer = Quantizer(check_whole("max_centres", self.max_centres), self.growth)
         self._labelled, self._labels = np.zeros((0, width)), np.zeros(0, dtype=np.int64)
         self.n_seen_ = 0
 
@@ -223,7 +243,16 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
         return self._quantizer.radius
 
     def scores(self, X: Any) -> Array:
-        """Return the harmonic function at rows, each as one more vertex that leaves the others as they are."""
+        """Return the harmonic function at rows, each as one more vertex that leaves the others as they are.
+
+        Parameters
+        ----------
+        X : array, shape (n, d)
+
+        Returns
+        -------
+        array, shape (n, n_classes)
+        """
         if not hasattr(self, "_quantizer") or len(self._labels) == 0:
             raise NotFittedError("this OnlineHarmonic has seen no labels yet: call partial_fit with some")
         rows = self._rows(X)
@@ -238,6 +267,15 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
         return np.asarray((weights @ f) / (weights.sum(axis=1, keepdims=True) + self.ridge))
 
     def predict(self, X: Any) -> Any:
-        """Return a class for every row; of equal scores the first class."""
+        """Return a class for every row; of equal scores the first class.
+
+        Parameters
+        ----------
+        X : array, shape (n, d)
+
+        Returns
+        -------
+        array, shape (n,)
+        """
         best = self.scores(X).argmax(axis=1)
         return self.classes_[best]

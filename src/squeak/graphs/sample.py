@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.core import state, storage
+from squeak.core import state
+from squeak.core.saved import Layout, Saved, SourcesPiece
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import LARGEST_NODE, Edges, merged
-from squeak.graphs.resistance import leverage_of
-
-ARRAYS = ("u", "v", "original", "probabilities", "counts", "indices", "source_numbers")
+from squeak.graphs.oracle import leverage_of
 
 
-@storage.register
 @dataclass(frozen=True, eq=False)
-class EdgeSample:
+class EdgeSample(Saved):
     """Edges kept of a graph or a stream, each with the probability of its coins and how many of them are left.
 
     The weight of a kept edge is a_e·counts/(copies·p): its expectation is a_e, whatever the scores were. The
@@ -52,6 +49,21 @@ class EdgeSample:
     """
 
     kind: ClassVar[str] = "edges"
+    _state: ClassVar[Layout] = {
+        "sources": SourcesPiece(),
+        "n_nodes": state.whole(high=LARGEST_NODE + 1),
+        "copies": state.whole(low=1),
+        "oversampling": state.number(low=state.LEAST),
+        "ridge": state.number(low=0.0),
+        "n_seen": state.whole(),
+        "u": state.wholes("m"),
+        "v": state.wholes("m"),
+        "original": state.numbers("m", low=state.LEAST),
+        "probabilities": state.numbers("m", low=state.LEAST, high=1.0),
+        "counts": state.wholes("m", low=1, high="copies"),
+        "indices": state.wholes("m"),
+        "source_numbers": state.wholes("m"),
+    }
 
     n_nodes: int
     u: IntArray
@@ -83,10 +95,7 @@ class EdgeSample:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EdgeSample):
             return NotImplemented
-        plain = ("n_nodes", "copies", "oversampling", "ridge", "n_seen", "sources")
-        return all(getattr(self, name) == getattr(other, name) for name in plain) and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in ARRAYS
-        )
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self._state)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -111,71 +120,57 @@ class EdgeSample:
         return merged(self.atoms)
 
     def take(self, which: Any, probabilities: Array, counts: IntArray) -> EdgeSample:
-        """Return some of the edges with a new state."""
-        return EdgeSample(
-            self.n_nodes,
-            self.u[which],
-            self.v[which],
-            self.original[which],
-            probabilities,
-            counts,
-            self.copies,
-            self.oversampling,
-            self.ridge,
-            self.n_seen,
-            self.indices[which],
-            self.sources,
-            self.source_numbers[which],
-        )
+        """Return some of the edges with a new state.
+
+        Parameters
+        ----------
+        which : array of int or bool
+        probabilities, counts : array
+            Those of the edges taken.
+
+        Returns
+        -------
+        EdgeSample
+        """
+        names = ("u", "v", "original", "indices", "source_numbers")
+        taken = {name: getattr(self, name)[which] for name in names}
+        return replace(self, probabilities=probabilities, counts=counts, **taken)
+
+    @property
+    def n_components(self) -> int:
+        """Components of the sparsifier; nodes without edges count as one each, and cost nothing."""
+        graph = self.graph.without_lone_nodes()
+        return self.n_nodes - graph.n_nodes + graph.components()[0]
 
     def effective_dimension(self) -> float:
-        """Return Tr L(L + ridge·I)⁻¹ of the sparsifier: without a ridge, nodes less components."""
-        if self.ridge == 0:
-            return float(self.n_nodes - self.graph.components()[0])
-        return float(leverage_of(self.graph, ridge=self.ridge).sum())
+        """Return Tr L(L + ridge·I)⁻¹ of the sparsifier: without a ridge, nodes less components.
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data."""
-        arrays, content = state.parts(STATE, vars(self))
-        return arrays, {**content, "sources": [list(source) for source in self.sources]}
+        Returns
+        -------
+        float
+        """
+        if self.ridge == 0:
+            return float(self.n_nodes - self.n_components)
+        return float(leverage_of(self.graph.without_lone_nodes(), ridge=self.ridge).sum())
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeSample:
-        """Return the sample that a file holds; whatever does not fit together raises."""
-        sources = tuple((str(name), int(size)) for name, size in content["sources"])
-        found = state.checked(STATE, arrays, content)
-        u, v = found["u"], found["v"]
-        if np.any(u >= v) or np.any(v >= found["n_nodes"]) or np.any(found["source_numbers"] >= len(sources)):
+        """Return the sample that a file holds; whatever does not fit together raises.
+
+        Returns
+        -------
+        EdgeSample
+        """
+        found: EdgeSample = super().from_parts(arrays, content)
+        if (
+            np.any(found.u >= found.v)
+            or np.any(found.v >= found.n_nodes)
+            or np.any(found.source_numbers >= len(found.sources))
+        ):
             raise ValueError("its edges are not those of a sample")
-        if len(u) > found["n_seen"]:
+        if len(found) > found.n_seen:
             raise ValueError("it holds more edges than were seen")
-        return cls(sources=sources, **found)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sample to a ``.sqk`` file."""
-        storage.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> EdgeSample:
-        """Read a sample that :meth:`save` wrote."""
-        found: EdgeSample = storage.load(path, kind=cls.kind)
         return found
-
-
-STATE = {
-    "n_nodes": state.whole(high=LARGEST_NODE + 1),
-    "copies": state.whole(low=1),
-    "oversampling": state.number(low=state.LEAST),
-    "ridge": state.number(low=0.0),
-    "n_seen": state.whole(),
-    "u": state.wholes("m"),
-    "v": state.wholes("m"),
-    "original": state.numbers("m", low=state.LEAST),
-    "probabilities": state.numbers("m", low=state.LEAST, high=1.0),
-    "counts": state.wholes("m", low=1, high="copies"),
-    "indices": state.wholes("m"),
-    "source_numbers": state.wholes("m"),
-}
 
 
 def joined(

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.sources import Preprocessing, RowSource, reopen
-from squeak.core.sources.files import sample
-from squeak.core.sources.learning import Request
-from squeak.core.sources.readers import IteratorReader
 from squeak.core.types import Array
+from squeak.data import Preprocessing, RowSource, reopen
+from squeak.data.files import sample
+from squeak.data.learning import Request
+from squeak.data.readers import IteratorReader
 from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.files import is_text, open_edges

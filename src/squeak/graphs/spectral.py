@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine
+from squeak.core.checks import check_positive, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
 from squeak.graphs.forms import read_graph
 from squeak.graphs.solver import NormalisedSystem, scaled_weights
-from squeak.graphs.sparsify import sparser, sparsify
+from squeak.graphs.sparsifying import sparser, sparsify
 
 DENSE = 600
 """Nodes up to which all eigenvectors are computed."""
@@ -25,6 +28,7 @@ DENSE = 600
 SOLVE = 1e-7
 
 
+@parameters
 class LaplacianSmoother(BaseEstimator):
     """Smooth values on the nodes of a graph: f = (I + smoothing·L)⁻¹y.
 
@@ -48,22 +52,41 @@ class LaplacianSmoother(BaseEstimator):
     array([1., 1., 1.])
     """
 
-    def __init__(self, smoothing: float = 1.0, sparsifier: Any = None, random_state: RandomState = None) -> None:
-        self.smoothing = smoothing
-        self.sparsifier = sparsifier
-        self.random_state = random_state
+    smoothing: float = field(default=1.0, kw_only=False)
+    sparsifier: Any = None
+    random_state: RandomState = None
 
     def fit(self, graph: Any, y: Any = None) -> LaplacianSmoother:
-        """Read the graph, and sparsify it where that is asked for."""
-        if not 0 < self.smoothing < np.inf:
-            raise ValueError(f"smoothing must be positive and finite; it is {self.smoothing!r}")
+        """Read the graph, and sparsify it where that is asked for.
+
+        Parameters
+        ----------
+        graph : see :func:`squeak.graphs.sparsify`
+        y : ignored
+
+        Returns
+        -------
+        LaplacianSmoother
+            This object.
+        """
+        check_positive("smoothing", self.smoothing)
         edges = sparser(read_graph(graph).edges, self.sparsifier, self.random_state, ridge=1.0 / self.smoothing)
         self.graph_: Edges = edges
         self._system = NormalisedSystem(edges.with_weights(scaled_weights(edges, self.smoothing, "smoothing")), 1.0)
         return self
 
     def transform(self, y: Any) -> Array:
-        """Return the smoothed values; y has a value, or a row of values, for every node."""
+        """Return the smoothed values.
+
+        Parameters
+        ----------
+        y : array, shape (n,) or (n, k)
+            A value, or a row of values, for every node.
+
+        Returns
+        -------
+        array, shape of y
+        """
         check_is_fitted(self)
         values = np.atleast_1d(np.asarray(y, dtype=np.float64))
         if values.shape[0] != self.graph_.n_nodes or not np.isfinite(values).all():
@@ -88,6 +111,10 @@ def laplacian_eigenmaps(
     random_state : None, int, RandomState or Generator
         For the first vectors, beyond 600 nodes.
 
+    Returns
+    -------
+    array, shape (n, n_components)
+
     References
     ----------
     Belkin, Niyogi, "Laplacian eigenmaps for dimensionality reduction".
@@ -102,7 +129,7 @@ def laplacian_eigenmaps(
     """
     edges = read_graph(graph).edges
     n = edges.n_nodes
-    if not 1 <= n_components < n:
+    if check_whole("n_components", n_components) >= n:
         raise ValueError(f"n_components must lie between 1 and {n - 1}; it is {n_components!r}")
     degrees = edges.degrees()
     scale = 1.0 / np.sqrt(np.where(degrees > 0, degrees, 1.0)) if normalised else np.ones(n)
@@ -152,6 +179,11 @@ def spectral_clustering(
         The oversampling of :func:`sparsify`.
     random_state : None, int, RandomState or Generator
 
+    Returns
+    -------
+    array of int, shape (n,)
+        The cluster of every node.
+
     References
     ----------
     von Luxburg, "A tutorial on spectral clustering".
@@ -165,7 +197,7 @@ def spectral_clustering(
     (1, 1, 2)
     """
     edges = read_graph(graph).edges
-    if isinstance(n_clusters, bool) or not 2 <= n_clusters <= edges.n_nodes:
+    if check_whole("n_clusters", n_clusters, 2) > edges.n_nodes:
         raise ValueError(f"n_clusters must lie between 2 and the {edges.n_nodes} nodes; it is {n_clusters!r}")
     seed = draw_seed(random_state)
     if sparsifier is not None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from squeak.core.dictionary import preprocessing_from_parts, preprocessing_parts
+from squeak.core.saved import Given, Layout, NestedPiece, Parts, fill, put_together, take_apart, within
 from squeak.core.seeds import coins
-from squeak.core.sources import Preprocessing
+from squeak.core.state import checked, numbers, seed, whole, wholes
 from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
-from squeak.graphs.edges import Edges, check_edges
-from squeak.graphs.oracle import Oracle, Scoring
-from squeak.graphs.resistance import check_graph_ridge
+from squeak.data import Preprocessing
+from squeak.graphs.base import GraphPlan
+from squeak.graphs.edges import LARGEST_WEIGHT, Edges, check_edges
+from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined
 from squeak.graphs.thinning import shrink
-from squeak.samplers.theory import squeak_oversampling
 
-DEFAULT_OVERSAMPLING = 30.0
 GROWTH = 1.5
 """The sample is scored anew when it has grown by this factor."""
 
@@ -32,42 +30,40 @@ TILE = 65_536
 
 
 @dataclass(frozen=True)
-class GraphPlan:
-    """The parameters of a sparsifier, checked and in numbers."""
+class EdgesPiece:
+    """A graph, or none: the numbers of its nodes and its weights as arrays."""
 
-    oversampling: float
-    copies: int
-    scoring: Scoring
-    connected: bool
-    n_nodes: int
-    source: str
-    independent: bool = False
-    """Whether every edge has a coin of its own: what the theorem is proved for."""
+    prefix: str
+
+    def take(self, name: str, value: Edges | None) -> Parts:
+        """Return the edges as arrays, and the number of nodes."""
+        if value is None:
+            return {}, {f"{self.prefix}nodes": None}
+        arrays = {f"{self.prefix}{column}": getattr(value, column) for column in ("u", "v", "weights")}
+        return arrays, {f"{self.prefix}nodes": value.n_nodes}
+
+    def give(self, name: str, given: Given) -> Edges | None:
+        """Return the graph."""
+        if given.content[f"{self.prefix}nodes"] is None:
+            return None
+        table = {"nodes": whole(), "u": wholes("m"), "v": wholes("m"), "weights": numbers("m", high=LARGEST_WEIGHT)}
+        arrays = within(given.arrays, self.prefix)
+        found = checked(table, arrays, {"nodes": given.content[f"{self.prefix}nodes"]})
+        graph = check_edges(found["u"], found["v"], found["weights"], found["nodes"])
+        if len(graph) != len(found["u"]) or not len(graph):
+            raise ValueError("its graph is damaged")
+        return graph
 
 
-def make_plan(params: Any) -> GraphPlan:
-    """Return the checked parameters of a sparsifier."""
-    ridge = check_graph_ridge(params.ridge)
-    oversampling = params.oversampling
-    theory = isinstance(oversampling, str)
-    if not theory and params.eps is not None:
-        raise ValueError("eps goes with oversampling='theory'; with a number it would be ignored")
-    if theory:
-        if oversampling != "theory" or None in (params.eps, params.delta, params.n):
-            raise ValueError("oversampling must be a number, or 'theory' with eps, delta and n (edges)")
-        oversampling = float(squeak_oversampling(params.eps, params.delta, params.n))
-    if isinstance(oversampling, bool) or not isinstance(oversampling, int | float | np.number):
-        raise TypeError(f"oversampling must be a number or 'theory'; it is {oversampling!r}")
-    if not 0 < oversampling < math.inf:
-        raise ValueError(f"oversampling must be positive and finite; it is {oversampling!r}")
-    copies, nodes = params.copies, params.n_nodes
-    if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or copies < 1:
-        raise ValueError(f"copies must be a whole number from 1 on; it is {copies!r}")
-    if nodes is not None and (isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or nodes < 1):
-        raise ValueError(f"n_nodes must be a whole number from 1 on; it is {nodes!r}")
-    connected = ridge == 0 if params.connected is None else bool(params.connected)
-    source = "edges" if params.source is None else str(params.source)
-    return GraphPlan(float(oversampling), int(copies), Scoring(ridge), connected, int(nodes or 0), source, theory)
+STATE: Layout = {
+    "_scored_graph": EdgesPiece("scored_"),
+    "preprocessing": NestedPiece(Preprocessing, optional=True),
+    "seed": seed(),
+    "_nodes_seen": whole(),
+    "_scored": whole(),
+    "_scored_at": whole(low=-1),
+    "head": numbers(1, "columns", optional=True),
+}
 
 
 class StreamState:
@@ -110,63 +106,32 @@ class StreamState:
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data; of the oracle, the graph that it is made of."""
         arrays, sample = self._whole(self.n_nodes).to_parts()
-        encoding, described = preprocessing_parts(self.preprocessing)
-        arrays |= encoding
-        if self.head is not None:
-            arrays["head"] = self.head
-        content = {
-            "sample": sample,
-            "seed": self.seed,
-            "nodes_seen": self._nodes_seen,
-            "scored": self._scored,
-            "scored_at": self._scored_at,
-            "scored_nodes": None,
-            "preprocessing": described,
-        }
-        graph = self._scored_graph
-        if graph is not None:
-            arrays |= {"scored_u": graph.u, "scored_v": graph.v, "scored_weights": graph.weights}
-            content["scored_nodes"] = graph.n_nodes
-        return arrays, content
+        own, content = take_apart(self, STATE)
+        return arrays | own, {"sample": sample, **content}
 
     @classmethod
     def from_parts(
         cls, plan: GraphPlan, arrays: dict[str, Any], content: dict[str, Any], *, drops: bool
     ) -> StreamState:
         """Return the state that a file holds; whatever does not fit together raises."""
-        state = cls(plan, int(content["seed"]), drops=drops)
+        found = put_together(STATE, arrays, content)
         sample = EdgeSample.from_parts(arrays, content["sample"])
-        nodes, scored, at = (int(content[name]) for name in ("nodes_seen", "scored", "scored_at"))
+        nodes, graph = found["_nodes_seen"], found["_scored_graph"]
         fits = (
             (sample.copies, sample.oversampling, sample.ridge)
             == (plan.copies, plan.oversampling, plan.scoring.ridge)
             and sample.sources == ((plan.source, sample.n_seen),)
-            and 0 <= state.seed < 2**128
             and int(sample.v.max(initial=-1)) < nodes <= sample.n_nodes
             and plan.n_nodes <= nodes
-            and 0 <= scored <= sample.n_seen
-            and -1 <= at <= sample.n_seen
-            and sample.n_seen >= 1
-            and (content["scored_nodes"] is None) == (at < 0)
+            and max(found["_scored"], found["_scored_at"], 1) <= sample.n_seen
+            and (graph is None) == (found["_scored_at"] < 0)
+            and (graph is None or graph.n_nodes <= nodes)
         )
         if not fits:
             raise ValueError("its numbers are not those of a stream of edges")
-        state.n_seen, state.n_nodes, state._nodes_seen, state._size = (
-            sample.n_seen,
-            sample.n_nodes,
-            nodes,
-            len(sample),
-        )
-        state._parts, state._scored, state._scored_at = [sample], scored, at
-        if at >= 0:
-            graph = check_edges(
-                arrays["scored_u"], arrays["scored_v"], arrays["scored_weights"], int(content["scored_nodes"])
-            )
-            if graph.n_nodes > nodes or len(graph) != len(arrays["scored_u"]) or not len(graph):
-                raise ValueError("its numbers are not those of a stream of edges")
-            state._scored_graph = graph
-        state.head = np.array(arrays["head"]) if "head" in arrays else None
-        state.preprocessing = preprocessing_from_parts(arrays, content)
+        state = fill(cls(plan, found["seed"], drops=drops), found)
+        state.n_seen, state.n_nodes, state._size = sample.n_seen, sample.n_nodes, len(sample)
+        state._parts = [sample]
         return state
 
     def read(self, block: Edges) -> None:
@@ -214,20 +179,7 @@ class StreamState:
             counts = np.array(drawn, dtype=np.int64)
         self._nodes_seen = max(self._nodes_seen, int(edges.v.max()) + 1)
         self._size += len(edges)
-        part = EdgeSample(
-            n_nodes=self._nodes_seen,
-            u=edges.u,
-            v=edges.v,
-            original=edges.weights,
-            probabilities=p,
-            counts=counts,
-            copies=copies,
-            oversampling=self.plan.oversampling,
-            ridge=self.plan.scoring.ridge,
-            n_seen=len(edges),
-            indices=indices,
-        )
-        self._parts.append(part)
+        self._parts.append(self.plan.sample_of(edges.on_nodes(self._nodes_seen), p, counts, indices))
 
     def _whole(self, n_nodes: int) -> EdgeSample:
         """Return the sample with all that came in since it was scored."""

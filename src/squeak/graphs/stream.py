@@ -5,55 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import closing
+from dataclasses import field
 from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from squeak.core import storage
+from squeak.core import state, storage
+from squeak.core.constructors import parameters
+from squeak.core.described import params_to_data
 from squeak.core.rows import copy_rows
-from squeak.core.seeds import RandomState, draw_seed
-from squeak.core.sources import Cursor, Preprocessing, RowSource
+from squeak.core.seeds import draw_seed
+from squeak.data import Cursor, Preprocessing, RowSource
+from squeak.graphs.base import Sparsifier, make_plan
 from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.forms import is_path
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.sources import edge_source, reopened_edges
-from squeak.graphs.state import DEFAULT_OVERSAMPLING, StreamState, make_plan
-from squeak.samplers.checkpoint import fit_with_checkpoint, params_to_data, resume
+from squeak.graphs.state import StreamState
+from squeak.samplers.checkpoint import Resumable
 
 
-@storage.register
-class EdgeStream(BaseEstimator):
+@parameters
+class EdgeStream(Resumable, Sparsifier):
     """What the stream sparsifiers share: edges come in by their score; the sample is scored anew as it grows."""
 
     kind: ClassVar[str] = "edge-stream"
     _drops: ClassVar[bool] = True
-    _stream: StreamState
-
-    def __init__(
-        self,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        ridge: float = 0.0,
-        copies: int = 1,
-        connected: bool | None = None,
-        n_nodes: int | None = None,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.oversampling = oversampling
-        self.ridge = ridge
-        self.copies = copies
-        self.connected = connected
-        self.n_nodes = n_nodes
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
+    _stream: StreamState = field(init=False)
 
     def fit(
         self,
@@ -77,9 +56,14 @@ class EdgeStream(BaseEstimator):
             stopped. A file that holds an unfinished run of other parameters or other edges is refused.
         every : float
             Seconds between two writes of the checkpoint; 0 writes after every block.
+
+        Returns
+        -------
+        sparsifier
+            This object.
         """
         if checkpoint is not None:
-            return fit_with_checkpoint(self, graph, checkpoint, every)
+            return self._run(graph, checkpoint, every)
         return self._read(graph, None)
 
     @classmethod
@@ -96,14 +80,29 @@ class EdgeStream(BaseEstimator):
             The edges of the run from their beginning; not needed when they came from files, which are opened again.
         every : float
             Seconds between two writes of the checkpoint.
+
+        Returns
+        -------
+        sparsifier
+            As a run that never stopped would have left it.
         """
-        return resume(cls, path, source, every=every)
+        return cls._resumed(path, source, every=every)
 
     def partial_fit(self, edges: Any, y: Any = None) -> Any:
         """Read a block of edges: (m, 2), (m, 3) or (u, v, weights); every edge of the stream once, in any order.
 
         A pair that comes again is another, parallel edge: its weight is added. A path or an iterator of blocks is
         read to its end. After an error the sparsifier is as it was; an interrupt keeps the blocks that were read.
+
+        Parameters
+        ----------
+        edges : see :func:`squeak.graphs.edge_blocks`
+        y : ignored
+
+        Returns
+        -------
+        sparsifier
+            This object.
         """
         blocks = edges if hasattr(edges, "__next__") or is_path(edges) else iter([edges])
         return self._read(blocks, self._stream if hasattr(self, "_stream") else self._begin())
@@ -170,7 +169,12 @@ class EdgeStream(BaseEstimator):
         return reopened_edges(recipe, preprocessing)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
+        """Return the parts for a file.
+
+        Returns
+        -------
+        arrays, content : dict, dict
+        """
         return self._parts_at(self._now(), [])
 
     def _parts_at(self, state: StreamState, history: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -179,10 +183,16 @@ class EdgeStream(BaseEstimator):
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeStream:
-        """Return the sparsifier that :meth:`to_parts` took apart, ready for more edges."""
+        """Return the sparsifier that :meth:`to_parts` took apart, ready for more edges.
+
+        Returns
+        -------
+        StreamSparsifier or OnlineSparsifier
+        """
         kinds: dict[str, type[EdgeStream]] = {one.__name__: one for one in (StreamSparsifier, OnlineSparsifier)}
-        found = kinds[content["sampler"]](**content["params"])
-        found._stream = StreamState.from_parts(make_plan(found), arrays, content, drops=found._drops)
+        kind = kinds[content["sampler"]]
+        found = kind(**state.parameters(kind, content["params"]))
+        found._stream = StreamState.from_parts(make_plan(found), arrays, content, drops=kind._drops)
         return found
 
     @staticmethod
@@ -206,16 +216,6 @@ class EdgeStream(BaseEstimator):
     def sample_(self) -> EdgeSample:
         """The edges kept, with their state."""
         return self._now().result()
-
-    @property
-    def sparsifier_(self) -> Any:
-        """The sparsifier of the edges seen so far, as a symmetric CSR adjacency matrix."""
-        return self.sample_.graph.adjacency()
-
-    @property
-    def n_components_(self) -> int:
-        """Components of the sparsifier; nodes without edges count as one each."""
-        return self.sample_.graph.components()[0]
 
 
 class StreamSparsifier(EdgeStream):

@@ -1,8 +1,11 @@
 """Learners: scikit-learn estimators that solve kernel problems on a dictionary."""
 
+from squeak.learners.auto import AutoClassifier, AutoRegressor
+from squeak.learners.blend import KernelBlend
 from squeak.learners.cca import KernelCCA
 from squeak.learners.classifier import KernelClassifier
 from squeak.learners.descent import KernelGradientDescent
+from squeak.learners.experts import LocalExperts
 from squeak.learners.features import Nystroem
 from squeak.learners.kmeans import KernelKMeans
 from squeak.learners.pca import KernelPCA
@@ -13,6 +16,9 @@ from squeak.learners.ridge import KernelRidge
 from squeak.learners.ridge_cv import KernelRidgeCV
 
 __all__ = [
+    "AutoClassifier",
+    "AutoRegressor",
+    "KernelBlend",
     "KernelCCA",
     "KernelClassifier",
     "KernelGradientDescent",
@@ -20,6 +26,7 @@ __all__ = [
     "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
+    "LocalExperts",
     "Nystroem",
     "RandomFeatureClassifier",
     "RandomFeatureRegressor",

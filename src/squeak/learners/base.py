@@ -1,33 +1,30 @@
-"""What all learners on a dictionary share: how the dictionary is chosen, and how rows are checked."""
+"""What all learners on a dictionary share: how the dictionary is chosen."""
 
 from __future__ import annotations
 
 import math
-import os
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
-from functools import wraps
-from typing import Any, TypeVar, cast
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from squeak.core import storage
-from squeak.core.dictionary import Dictionary
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import resolve
 from squeak.core.kernels.base import block, diagonal
-from squeak.core.rows import check_rows, label_of, n_rows, refuse_hidden, take, width_of
+from squeak.core.nystrom import Features, FixedFeatures, TriangularFeatures
+from squeak.core.rows import check_rows, label_of, n_rows, take, width_of
 from squeak.core.seeds import draw_seed
-from squeak.core.sources import RowSource
 from squeak.core.types import Rows
-from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers, check_finite
+from squeak.data import RowSource
+from squeak.learners.data import ArrayTraining, SourceTraining, Training
+from squeak.learners.one_pass import OnePass
+from squeak.learners.rows import KernelLearner
+from squeak.learners.warning import warn_if_uneven
 from squeak.samplers import BlessR, Disqueak, Squeak, Uniform
-from squeak.samplers.base import Sampler, check_max_atoms, filled_in, own_kernel
-from squeak.samplers.tree_run import active_client
-
-Method = TypeVar("Method", bound=Callable[..., Any])
+from squeak.samplers.base import Sampler, filled_in, own_kernel
+from squeak.samplers.dictionary import Dictionary
 
 LOOKED_AT, LEAST_LOOKED_AT, LONELY = 300, 10, 1e-4
 """Of so many atoms the nearest other is looked at; a median k below the last means that all stand alone."""
@@ -42,16 +39,15 @@ PLAIN_BELOW = 4
 """Rows per atom below which all rows are looked at: drawing a few of them costs as much."""
 
 
-class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
-    """Base of the learners: ``kernel``, one of ``sampler``, ``dictionary``, ``max_atoms``, and ``random_state``."""
+@parameters
+class DictionaryLearner(KernelLearner):
+    """Base of the learners that choose a dictionary: by a ``sampler``, a size, or as it is given."""
 
-    kernel: Any
-    sampler: Sampler | None
-    dictionary: Any
-    max_atoms: int | None
-    random_state: Any
-    verbose: int
-    dictionary_: Dictionary
+    sampler: Sampler | None = None
+    dictionary: Any = None
+    max_atoms: int | None = None
+    verbose: int = 0
+    _feature_map: Features = field(init=False)
 
     def _check_choice(self) -> None:
         """Refuse contradictory parameters before any row is read."""
@@ -59,7 +55,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if len(given) > 1:
             raise ValueError(f"give one of sampler, dictionary and max_atoms, not {' and '.join(given)}")
         if self.max_atoms is not None:
-            check_max_atoms(self.max_atoms)
+            check_whole("max_atoms", self.max_atoms)
         if self.sampler is not None and (isinstance(self.sampler, type) or not isinstance(self.sampler, Sampler)):
             raise TypeError(f"sampler must be a sampler such as Squeak(), not {self.sampler!r}")
         theirs = getattr(self.sampler, "kernel", None)
@@ -75,7 +71,17 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
                     f"the dictionary was learned with {self.dictionary.kernel!r}: leave kernel out, or learn anew"
                 )
             return self.dictionary.kernel
-        return own_kernel(self.kernel)
+        return super()._own_kernel()
+
+    def _given_encoding(self) -> Any:
+        return getattr(self.dictionary, "preprocessing", None)
+
+    def _check_encoding(self, source: RowSource) -> None:
+        if isinstance(self.dictionary, Dictionary) and source.preprocessing != self.dictionary.preprocessing:
+            raise ValueError(
+                "these rows were preprocessed in another way than the dictionary's: "
+                "make them with squeak.rows(..., preprocessing=dictionary.preprocessing)"
+            )
 
     def _given_dictionary(self, first_rows: Rows | None = None) -> Dictionary | None:
         """Return the dictionary that was given, made of landmarks where it is rows."""
@@ -102,6 +108,7 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         found: Dictionary = sampler.fit(rows).dictionary_ if kept is None else kept.dictionary(sampler, rows)
         if found.n_seen > len(found):
             _warn_if_lonely(found)
+        warn_if_uneven(found, getattr(self, "feature_names_in_", None))
         return found
 
     def _stream_sampler(self, ridge: float | None) -> Any:
@@ -111,6 +118,25 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self.sampler, "partial_fit"):
             raise ValueError(f"{type(self.sampler).__name__} needs all rows at once: use Squeak() or Kors()")
         return self._filled_in(self.kernel, ridge)
+
+    def _begin_stream(self, ridge: float | None) -> OnePass:
+        """Return the state before the first row of a stream that is learned in one pass."""
+        given, intercept = self._given_dictionary(), bool(getattr(self, "fit_intercept", False))
+        if given is not None:
+            return OnePass(None, self._features(given), given, intercept)
+        if getattr(self, "regularised", False):
+            raise ValueError("regularised features change with the dictionary: give one, or use fit")
+        return OnePass(self._stream_sampler(ridge), fit_intercept=intercept)
+
+    def _features(self, d: Dictionary) -> Features:
+        """Return the features that the learner solves on."""
+        return TriangularFeatures(d.kernel, d.atoms)
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        mixing = found.get("_feature_map.mixing")
+        if mixing is not None:
+            self._feature_map = FixedFeatures(self.kernel_, self.dictionary_.atoms, mixing)
 
     def _filled_in(self, kernel: Any, ridge: float | None) -> Any:
         """Return the sampler given, with the learner's kernel, ridge and seed where it leaves them open."""
@@ -140,136 +166,6 @@ class DictionaryLearner(BaseEstimator):  # type: ignore[misc]
         if isinstance(data.X, list) or n_rows(data.X) <= PLAIN_BELOW * atoms:
             return Uniform(kernel=kernel, max_atoms=atoms, random_state=seed)
         return BlessR(kernel=kernel, max_atoms=atoms, random_state=seed)
-
-    def _vectors(self) -> bool:
-        """Tell whether rows are vectors, so that scikit-learn's checks apply."""
-        return bool(getattr(self._own_kernel(), "requires_vector_input", True))
-
-    def _array(self, X: Any, y: Any, weight: Any, targets: bool = True, **checks: Any) -> ArrayTraining:
-        """Check rows, targets and weights in memory, in scikit-learn's way; ``targets`` False: there are none."""
-        encoding = getattr(self.dictionary, "preprocessing", None)
-        if encoding is not None:
-            X = encoding.encode(X)
-        for values, name in ((X, "rows"), (y, "y"), (weight, "sample_weight")):
-            refuse_hidden(values, name)
-        if checks.get("y_numeric") and y is not None and np.asarray(y).dtype.kind in "OUS":
-            y = as_numbers(y)
-        if targets:
-            check_finite(y, "y")
-        if self._vectors():
-            try:
-                found = validate_data(
-                    self,
-                    X,
-                    y if targets else "no_validation",
-                    accept_sparse="csr",
-                    dtype=[np.float64, np.float32],
-                    ensure_all_finite=False,  # check_rows below names the row
-                    **checks,
-                )
-            except ValueError as error:
-                if not str(error).startswith("could not convert string"):
-                    raise
-                raise ValueError(f"{error}; squeak.rows(X, y) makes numbers of columns of text") from None
-            X, y = found if targets else (found, None)
-        rows = check_rows(X, self._own_kernel())
-        if not self._vectors() and targets:
-            y = np.asarray(y)
-            if y.shape[:1] != (n_rows(rows),):
-                raise ValueError(f"there are {n_rows(rows):,} rows, and y has the shape {y.shape}")
-        if targets and checks.get("y_numeric"):
-            y = np.asarray(y, dtype=np.float64)
-        if weight is not None:
-            check_finite(weight, "sample_weight")
-            weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
-            if not weight.sum() > 0:
-                raise ValueError("sample_weight is zero for every row")
-            if not weight.all():  # a row of no weight is no row: it shall not be an atom either
-                some = np.flatnonzero(weight)
-                rows, weight, y = take(rows, some), weight[some], y[some] if targets else None
-        return ArrayTraining(rows, y if targets else None, weight)
-
-    def _source(
-        self, X: RowSource, y: Any, weight: Any, target: bool = True, numeric: bool = False, run: Any = None
-    ) -> SourceTraining:
-        """Check that a source can be learned from; ``numeric``: targets are numbers; ``run``: of a checkpoint."""
-        if y is not None:
-            raise ValueError("a row source carries its targets: squeak.rows(..., target=...), and no y")
-        if weight is not None:
-            raise ValueError("sample_weight goes with arrays; a row source has no place for it")
-        if target and X.target is None:
-            raise ValueError("the row source has no targets: squeak.rows(..., target='column')")
-        if isinstance(self.dictionary, Dictionary) and X.preprocessing != self.dictionary.preprocessing:
-            raise ValueError(
-                "these rows were preprocessed in another way than the dictionary's: "
-                "make them with squeak.rows(..., preprocessing=dictionary.preprocessing)"
-            )
-        client = active_client()
-        if client is not None and not X.repeatable:
-            client = None
-        self._n_features_from(X)
-        encode = as_numbers if numeric else None
-        if run is None:
-            return SourceTraining(X, encode, client)
-        from squeak.learners.checkpoint import KeptTraining
-
-        if client is not None:
-            raise ValueError("a fit on a cluster can have no checkpoint; Disqueak().fit(rows, checkpoint=...) can")
-        return KeptTraining(X, encode, None, run)
-
-    def _n_features_from(self, source: RowSource) -> None:
-        self.n_features_in_ = len(source.feature_names)
-        self.__dict__.pop("feature_names_in_", None)
-
-    def _rows_for(self, X: Any) -> Rows:
-        """Return rows to predict, as the kernel takes them."""
-        check_is_fitted(self)
-        if isinstance(X, RowSource) or self.dictionary_.preprocessing is not None:
-            return self.dictionary_.check_rows(X)
-        refuse_hidden(X)
-        if not self._vectors():
-            return check_rows(X, self.dictionary_.kernel)
-        checked = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False, ensure_all_finite=False
-        )
-        return check_rows(checked, self.dictionary_.kernel, width=width_of(self.dictionary_.atoms))
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "dictionary_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    @property
-    def kernel_(self) -> Any:
-        """The kernel with every width a number."""
-        return self.dictionary_.kernel
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted learner to a ``.sqk`` file: data only; :func:`squeak.load` reads it."""
-        check_is_fitted(self)
-        storage.save(self, path)
-
-
-def all_or_nothing(method: Method) -> Method:
-    """Make a method of a learner leave the learner as it was if it fails or is interrupted.
-
-    The method may set and drop attributes as it likes; what they hold it must replace and never change in place.
-    """
-
-    @wraps(method)
-    def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    return cast(Method, tried)
 
 
 def landmarks(atoms: Rows, kernel: Any, ridge: float = 1.0) -> Dictionary:

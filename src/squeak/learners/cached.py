@@ -13,7 +13,7 @@ from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.learners.data import ArrayTraining
-from squeak.learners.normal import tile_rows
+from squeak.learners.tiles import tile_rows
 
 DEFAULT_BUDGET = 512 * 2**20
 """Bytes that kernel values may take where nobody says."""

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular, svd
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from scipy.linalg import solve_triangular, svd
 from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import state, storage
-from squeak.core.dictionary import Dictionary
+from squeak.core import state
+from squeak.core.checks import check_positive, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import gram
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import check_rows, n_rows, refuse_hidden, take, width_of
-from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
-from squeak.core.sums import Arrays
+from squeak.core.saved import Layout, NestedPiece
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner, all_or_nothing
-from squeak.learners.data import ArrayTraining, Training
-from squeak.learners.one_pass import OnePass
-from squeak.learners.solving import check_alpha
-from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.data import RowSource, by_blocks
+from squeak.learners.base import DictionaryLearner
+from squeak.learners.data import ArrayTraining
+from squeak.learners.normal import shifted_factor
+from squeak.learners.rows import Transformer, all_or_nothing
 from squeak.learners.tiles import atom_values, sum_tiles
-from squeak.samplers.base import Sampler
-
-SECOND = "second_"
-"""What the names of the second dictionary's arrays begin with in a file."""
+from squeak.samplers.dictionary import Dictionary
+from squeak.trees.sums import Arrays
 
 
 class _SecondView(DictionaryLearner):
@@ -41,12 +37,18 @@ class _SecondView(DictionaryLearner):
             self.sampler = None
         self.alpha, self.random_state, self.verbose = owner.alpha, owner.random_state, owner.verbose
 
-    def _features(self, d: Dictionary) -> TriangularFeatures:
-        return TriangularFeatures(d.kernel, d.atoms)
+    def check(self) -> None:
+        """Refuse contradictory parameters before any row is read."""
+        self._check_choice()
 
-    def learned_along(self, source: RowSource) -> Dictionary:
+    def chosen(self, y: Any, alpha: float) -> Dictionary:
+        """Return the dictionary of a second view in memory."""
+        kernel = self._own_kernel()
+        return self._choose_dictionary(ArrayTraining(as_rows(y, kernel)), kernel, alpha)
+
+    def learned_along(self, source: RowSource, alpha: float) -> Dictionary:
         """Return the dictionary of a source's second view, learned in one pass over it."""
-        stream = OnePass.begin(self)
+        stream = self._begin_stream(alpha)
         if stream.given is not None:
             return stream.given
         for found in source.blocks():
@@ -78,8 +80,8 @@ class JointTerm:
         return sum_tiles(X, side, side, lambda: (np.zeros((side, side)),), add)
 
 
-@storage.register
-class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLearner):  # type: ignore[misc]
+@parameters
+class KernelCCA(Transformer, DictionaryLearner):
     """Kernel canonical correlation analysis: pairs of functions f(x), g(y) that vary together over the rows.
 
     Maximises Σ w f(x) g(y), both centred, subject to Σ w f² + alpha·‖f‖² = Σ w and Σ w g² + alpha·‖g‖² = Σ w; each
@@ -112,8 +114,8 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
 
     References
     ----------
-    Bach, Jordan, "Kernel independent component
-    analysis", 2002, section 3.2; Hardoon, Szedmak, Shawe-Taylor, "Canonical correlation analysis", 2004.
+    Bach, Jordan, "Kernel independent component analysis", 2002, section 3.2; Hardoon, Szedmak, Shawe-Taylor,
+    "Canonical correlation analysis", 2004.
 
     Examples
     --------
@@ -130,35 +132,21 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     """
 
     kind: ClassVar[str] = "kernel-cca"
-    _state: ClassVar[state.Table] = {
-        "dual_coef": state.numbers("m", "k"),
-        "dual_coef_y": state.numbers("m_y", "k"),
-        **{name: state.numbers("k") for name in ("shift", "shift_y", "values", "correlations")},
+    _state: ClassVar[Layout] = {
+        "dual_coef_": state.numbers("m", "k"),
+        "dual_coef_y_": state.numbers("m_y", "k"),
+        **{name: state.numbers("k") for name in ("_shift", "_shift_y", "values_", "correlations_")},
+    }
+    _foundation: ClassVar[Layout] = {
+        "dictionary_": NestedPiece(Dictionary, size="m"),
+        "dictionary_y_": NestedPiece(Dictionary, "second_", "second", size="m_y"),
     }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        kernel: Any = None,
-        kernel_y: Any = None,
-        alpha: float = 1.0,
-        sampler: Sampler | None = None,
-        dictionary: Any = None,
-        dictionary_y: Any = None,
-        max_atoms: int | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.kernel_y = kernel_y
-        self.alpha = alpha
-        self.sampler = sampler
-        self.dictionary = dictionary
-        self.dictionary_y = dictionary_y
-        self.max_atoms = max_atoms
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int = field(default=2, kw_only=False)
+    kernel: Any = None
+    kernel_y: Any = None
+    alpha: float = 1.0
+    dictionary_y: Any = None
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelCCA:
@@ -172,22 +160,19 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         y : array of shape (n,) or (n, columns)
             The second view.
         sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
         self._check_choice()
-        alpha, k = check_alpha(self.alpha), self.n_components
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"n_components must be a whole number from 1 on; it is {k!r}")
-        view = _SecondView(self)
-        view._check_choice()
-        if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True)
-            if not data.repeatable:
-                raise ValueError("kernel CCA reads the rows more than once: an iterator cannot be")
-            second = view.learned_along(X)
-        else:
-            data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-            Y = as_rows(data.y, view._own_kernel())
-            second = view._choose_dictionary(ArrayTraining(Y), view._own_kernel(), alpha)
+        alpha, view = check_positive("alpha", self.alpha), _SecondView(self)
+        check_whole("n_components", self.n_components)
+        view.check()
+        data = self._training(X, y, sample_weight, numeric=True)
+        if not data.repeatable:
+            raise ValueError("kernel CCA reads the rows more than once: an iterator cannot be")
+        second = view.chosen(data.y, alpha) if isinstance(data, ArrayTraining) else view.learned_along(X, alpha)
         first = self._choose_dictionary(data, self._own_kernel(), alpha)
         maps = TriangularFeatures(first.kernel, first.atoms), TriangularFeatures(second.kernel, second.atoms)
         (moments,) = data.sum(JointTerm(*maps))
@@ -201,7 +186,7 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         S = moments[:-1, :-1] - weight * np.outer(mean, mean)
         S = (S + S.T) / 2
         sides = (slice(None, r), slice(r, None))
-        factors = [_factor(S[side, side], alpha) for side in sides]
+        factors = [shifted_factor(S[side, side], alpha) for side in sides]
         middle = solve_triangular(factors[0], S[sides[0], sides[1]], lower=True)
         middle = solve_triangular(factors[1], middle.T, lower=True).T
         U, values, Vt = svd(middle, full_matrices=False, check_finite=False)
@@ -220,22 +205,59 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         self.correlations_ = np.divide(shared, np.sqrt(spread), out=np.zeros(k), where=spread > 0)
         self.dual_coef_, self.dual_coef_y_ = maps[0].mixing @ a, maps[1].mixing @ b
         self._shift, self._shift_y = mean[:r] @ a, mean[r:] @ b
-        self.n_components_ = self._n_features_out = k
+
+    @property
+    def n_components_(self) -> int:  # type: ignore[override]
+        """The number of pairs that were found."""
+        return len(self.values_)
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """Return f(x) for every row, shape (n, k); with ``y`` the pair of f(x) and g(y)."""
-        check_is_fitted(self)
-        left = atom_values(self._rows_for(X), self.dictionary_, self.dual_coef_, self._shift)
+        """Return f(x) for every row; with ``y``, g(y) as well.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+        y : array, optional
+            The second view.
+
+        Returns
+        -------
+        array of shape (n, k), or two of them
+        """
+        left = self._first_view(X)
         return left if y is None else (left, self.transform_y(y))
 
+    @by_blocks
+    def _first_view(self, X: Any) -> Array:
+        return atom_values(self._rows_for(X), self.dictionary_, self.dual_coef_, self._shift)
+
     def transform_y(self, y: Any) -> Array:
-        """Return g(y) for every row of the second view, shape (n, k)."""
+        """Return g(y) for every row of the second view.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or (n, columns)
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
         check_is_fitted(self)
         d = self.dictionary_y_
         return atom_values(as_rows(y, d.kernel, width_of(d.atoms)), d, self.dual_coef_y_, self._shift_y)
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the mean correlation of f(x) and g(y) over the pairs of functions, on these rows."""
+        """Return the mean correlation of f(x) and g(y) over the pairs of functions, on these rows.
+
+        Parameters
+        ----------
+        X, y : array
+            The two views.
+
+        Returns
+        -------
+        float
+        """
         left, right = self.transform(X, y)
         if len(left) != len(right):
             raise ValueError(f"the views have {len(left):,} and {len(right):,} rows")
@@ -245,42 +267,15 @@ class KernelCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
             np.mean(np.divide((left * right).sum(axis=0), spread, out=np.zeros_like(spread), where=spread > 0))
         )
 
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        self.kernel_y = self.dictionary_y_.kernel
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         return tags
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted model's arrays and the rest as JSON data."""
-        inner, described = self.dictionary_y_.to_parts()
-        arrays, content = learner_to_parts(
-            self,
-            dual_coef=self.dual_coef_,
-            dual_coef_y=self.dual_coef_y_,
-            shift=self._shift,
-            shift_y=self._shift_y,
-            values=self.values_,
-            correlations=self.correlations_,
-        )
-        second = {SECOND + name: array for name, array in inner.items()}
-        return {**arrays, **second}, {**content, "second": described}
-
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelCCA:
-        """Return the model that was stored; ``kernel`` stands for both where they were code."""
-        model: KernelCCA
-        model, found = learner_from_parts(cls, arrays, content, kernel)
-        inner = {name[len(SECOND) :]: array for name, array in arrays.items() if name.startswith(SECOND)}
-        model.dictionary_y_ = Dictionary.from_parts(inner, content["second"], kernel)
-        if len(found["dual_coef_y"]) != len(model.dictionary_y_):
-            raise ValueError("the second view's coefficients do not fit its atoms")
-        model.kernel_y = model.dictionary_y_.kernel
-        model.dual_coef_, model.dual_coef_y_ = found["dual_coef"], found["dual_coef_y"]
-        model._shift, model._shift_y = found["shift"], found["shift_y"]
-        model.values_, model.correlations_ = found["values"], found["correlations"]
-        model.n_components_ = model._n_features_out = len(model.values_)
-        return model
 
 
 def as_rows(y: Any, kernel: Any, width: int | None = None) -> Rows:
@@ -290,15 +285,3 @@ def as_rows(y: Any, kernel: Any, width: int | None = None) -> Rows:
         y = np.asarray(y)
         y = y.reshape(-1, 1) if y.ndim == 1 else y
     return check_rows(y, kernel, width=width)
-
-
-def _factor(S: Array, alpha: float) -> Array:
-    A = S.copy()
-    A[np.diag_indices_from(A)] += alpha
-    try:
-        return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            f"alpha {alpha:.3g} is lost in rounding beside eigenvalues of {np.linalg.norm(S, 2):.3g}: "
-            "use a larger alpha"
-        ) from None

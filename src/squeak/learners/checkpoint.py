@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from squeak.core.dictionary import Dictionary, preprocessing_from_parts, preprocessing_parts
-from squeak.core.sources import Cursor, Preprocessing, RowSource
-from squeak.core.sums import Arrays
+from squeak.core.described import params_to_data
+from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.learners.data import SourceTraining, Term
-from squeak.samplers.checkpoint import fit_with_checkpoint, params_to_data
+from squeak.samplers.checkpoint import Resumable, fit_with_checkpoint
+from squeak.samplers.dictionary import Dictionary, preprocessing_from_parts, preprocessing_parts
 from squeak.samplers.stream import StreamSampler
+from squeak.trees.sums import Arrays
 
 DICTIONARY, SAMPLER = "dictionary_", "sampler_"
 """What the names of their arrays begin with."""
@@ -61,17 +63,17 @@ class KeptTraining(SourceTraining):
         return self
 
 
-class FitRun:
+class FitRun(Resumable):
     """A learner's fit, as :class:`squeak.samplers.checkpoint.Run` keeps it."""
 
     kind = "fit"
 
-    def __init__(self, learner: Any) -> None:
+    def __init__(self, learner: Any, fit: Callable[[Any, Any, Any, Any], None]) -> None:
         if not isinstance(learner.random_state, int | np.integer):
             raise ValueError(
                 "a fit with a checkpoint needs a number as random_state: one that goes on must draw the same"
             )
-        self.learner, self.run_name = learner, type(learner).__name__
+        self.learner, self.fit, self.run_name = learner, fit, type(learner).__name__
         self._source: Any = None
         self._first: Any = None
         """The targets of the first block, where the fit goes on and may not read it again."""
@@ -97,7 +99,7 @@ class FitRun:
             with closing(X.blocks()) as blocks:
                 self._first = next(blocks).y
         X.skipped_ = self._cursor.skipped
-        self.learner._fit(X, None, None, self)
+        self.fit(X, None, None, self)
 
     def _restore(self, state: FitState, history: Any) -> None:
         """Fit again from what is all there: no row is read but for the classes."""
@@ -109,7 +111,7 @@ class FitRun:
             self._keeper.keep(state, [], cursor)
 
     def sum(self, data: SourceTraining, term: Term) -> Arrays:
-        """Return the next sum of the fit, in the bits of :func:`squeak.core.sums.sum_parts`."""
+        """Return the next sum of the fit, in the bits of :func:`squeak.trees.sums.sum_parts`."""
         number, self._asked = self._asked, self._asked + 1
         if self._first is not None:
             data.encoded(self._first)  # what is learned from the first block that is seen shall be the same
@@ -117,7 +119,7 @@ class FitRun:
             return self._state.done[number]
         total = self._state.growing
         for block in data.source.blocks(None if total is None else self._cursor):
-            arrays = term(block.X, (data.encoded(block.y), None))
+            arrays = term(block.X, data.pair(block.y))
             if total is None:
                 total = tuple(np.array(array, dtype=np.float64) for array in arrays)
             else:  # a new sum, so that an interrupt leaves the old one whole
@@ -135,7 +137,11 @@ class FitRun:
         if isinstance(sampler, StreamSampler):
             _, state, history = self._state.stream or (None, None, None)
             start = None if state is None else self._cursor
-            sampler._read(rows, state, start=start, keeper=_OfStream(self, sampler), past=history)
+
+            def keep(at: Any, past: list[dict[str, float]], cursor: Cursor) -> None:
+                self._keep(replace(self._state, stream=(sampler, at, list(past))), cursor)
+
+            sampler._read(rows, state, start=start, keeper=SimpleNamespace(keep=keep), past=history)
         else:
             sampler.fit(rows)
         found: Dictionary = sampler.dictionary_
@@ -177,22 +183,22 @@ class FitRun:
         return state, []
 
 
-class _OfStream:
-    """Takes note of the states of the stream that the dictionary is learned by."""
+def fit_kept(
+    learner: Any,
+    fit: Callable[[Any, Any, Any, Any], None],
+    X: Any,
+    y: Any,
+    weight: Any,
+    path: str | os.PathLike[str],
+    every: float,
+) -> None:
+    """Fit a learner on a row source with a checkpoint; the same call goes on with a fit that was stopped.
 
-    def __init__(self, run: FitRun, sampler: Any) -> None:
-        self._run, self._sampler = run, sampler
-
-    def keep(self, state: Any, history: list[dict[str, float]], cursor: Cursor) -> None:
-        self._run._keep(replace(self._run._state, stream=(self._sampler, state, list(history))), cursor)
-
-
-def fit_kept(learner: Any, X: Any, y: Any, weight: Any, path: str | os.PathLike[str], every: float) -> Any:
-    """Fit a learner on a row source with a checkpoint; the same call goes on with a fit that was stopped."""
+    ``fit`` is what does it, with a source, no targets, no weights and a :class:`FitRun`.
+    """
     if y is not None or weight is not None:
         raise ValueError("a row source carries its targets and has no weights: pass neither beside a checkpoint")
-    fit_with_checkpoint(FitRun(learner), X, path, every)
-    return learner
+    fit_with_checkpoint(FitRun(learner, fit), X, path, every)
 
 
 def _within(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

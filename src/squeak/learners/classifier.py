@@ -2,86 +2,60 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import compute_sample_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import state, storage
-from squeak.core.dictionary import Dictionary
+from squeak.core import state
+from squeak.core.checks import check_choice
+from squeak.core.constructors import parameters
 from squeak.core.rows import take
-from squeak.core.seeds import RandomState
-from squeak.core.sources import Block, Cursor, RowSource
-from squeak.core.state import labels
+from squeak.core.saved import LabelsPiece, Layout
+from squeak.core.seeds import draw_seed
 from squeak.core.types import Array
-from squeak.learners.base import all_or_nothing
 from squeak.learners.cached import kept_in_memory
+from squeak.learners.calibration import Calibration, probabilities
+from squeak.learners.classes import Classifier, ClassWeights, Watched, check_classes
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred
+from squeak.learners.drawn import drawn_from
 from squeak.learners.falkon import VoronoiTerm
-from squeak.learners.logistic import newton, probabilities
+from squeak.learners.left_out import LeftOut, sample_of
+from squeak.learners.logistic import newton
+from squeak.learners.logistic_alpha import log_odds, searched_alpha
 from squeak.learners.solving import RidgeLearner
-from squeak.learners.stored import learner_from_parts, learner_to_parts
 from squeak.learners.tuning import wants_search
-from squeak.samplers.base import Sampler
+from squeak.samplers.dictionary import Dictionary
 
 
-@dataclass(frozen=True)
-class Coding:
-    """Classes as columns of numbers: one column for two classes, else one for each."""
-
-    classes: Any
-    low: float
-
-    def __call__(self, y: Any) -> Array:
-        """Return the columns: 1 for the class, ``low`` for others."""
-        places = np.searchsorted(self.classes, y)
-        places = np.minimum(places, len(self.classes) - 1)
-        if not np.array_equal(self.classes[places], y):
-            raise ValueError("there are targets of a class that was not seen before")
-        if len(self.classes) == 2:
-            return np.where(places == 1, 1.0, self.low)[:, None]
-        return np.where(np.arange(len(self.classes)) == places[:, None], 1.0, self.low)
-
-
-MOST_NUMBERS = 1000
-"""More different numbers than these are taken for the target of a regression."""
-
-
-def _has_probabilities(model: Any) -> bool:
-    if getattr(model, "solver_", "newton" if model.loss == "logistic" else "") != "newton":
-        raise AttributeError("predict_proba needs a model fitted with loss='logistic'")
-    return True
-
-
-@storage.register
-class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
+@parameters
+class KernelClassifier(Classifier, RidgeLearner):
     """Kernel classification on a dictionary of the rows, for any number of them.
 
-    ``loss="squared"``: ridge regression on ±1, one class against the rest; the fast one. ``loss="logistic"``:
-    minimises Σ w ℓ(y, f) + (alpha/2)·‖f‖² with the logistic loss, for two classes or (softmax) several, by
-    Newton's method with FALKON's conjugate gradients; it gives probabilities. Both start from the classes'
-    frequencies: f is added to their mean, or to their log odds, and far from all rows that is the prediction.
+    ``loss="squared"``: ridge regression on ±1, one class against the rest; the fast one. Its probabilities are
+    calibrated on leave-one-out scores. ``loss="logistic"``: minimises Σ w ℓ(y, f) + (alpha/2)·‖f‖² with the
+    logistic loss, for two classes or (softmax) several, by Newton's method with FALKON's conjugate gradients; its
+    probabilities are its own. Both start from the classes' frequencies: f is added to their mean, or to their log
+    odds, and far from all rows that is the prediction.
 
     Parameters
     ----------
     kernel : kernel, optional
         RBF of the median width by default.
     alpha : float or "auto"
-        Penalty, as in :class:`KernelRidge`; "auto" with the squared loss only.
+        Penalty, as in :class:`KernelRidge`; "auto" with the logistic loss takes the least log loss on rows kept
+        back, a quarter of up to 4,000.
     loss : "squared" or "logistic"
     sampler, dictionary, max_atoms, solver, regularised, preconditioner, max_iter, tol, memory_budget, warm_start,
     callback
         As in :class:`KernelRidge`; the solver is chosen for the squared loss only.
     class_weight : dict, "balanced" or None
+        Weights of the rows by their classes, with row sources too; "balanced" gives every class the same in all,
+        and so changes decisions where classes are rare. Probabilities after the squared loss are calibrated without
+        them: they say how often a class is met, not how it is weighed. Those of the logistic loss have them in.
     random_state : None, int, RandomState or Generator
     verbose : int
 
@@ -90,6 +64,8 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     classes_ : array
     intercept_ : array
     dual_coef_ : array of shape (m,) for two classes, else (m, classes)
+    relevance_ : array of shape (columns,)
+        The share of each column in how much the model changes.
     dictionary_, kernel_, solver_, alpha_, n_iter_
 
     References
@@ -111,145 +87,107 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
     """
 
     kind: ClassVar[str] = "kernel-classifier"
-    _state: ClassVar[state.Table] = {
-        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
-        "intercept": state.numbers("outputs", low=-state.HUGE, high=state.HUGE),
-        "alpha": state.number(low=0.0),
-        "solver": state.text(),
+    _state: ClassVar[Layout] = {
+        "dual_coef_": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "intercept_": state.numbers("outputs", low=-state.HUGE, high=state.HUGE),
+        "alpha_": state.number(low=0.0),
+        "solver_": state.text(),
+        "classes_": LabelsPiece("classes_dtype"),
+        "_calibration.slope": state.number(low=-state.HUGE, high=state.HUGE, optional=True),
+        "_calibration.offsets": state.numbers("outputs", low=-state.HUGE, high=state.HUGE, optional=True),
     }
+    _calibration: Calibration = field(init=False)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        alpha: float | str = 1.0,
-        loss: str = "squared",
-        sampler: Sampler | None = None,
-        dictionary: Any = None,
-        max_atoms: int | None = None,
-        class_weight: Any = None,
-        solver: str = "auto",
-        regularised: bool = False,
-        preconditioner: str = "auto",
-        max_iter: int = 50,
-        tol: float = 1e-7,
-        memory_budget: float | None = None,
-        warm_start: bool = False,
-        callback: Callable[[int, Array], bool | None] | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.loss = loss
-        self.sampler = sampler
-        self.dictionary = dictionary
-        self.max_atoms = max_atoms
-        self.class_weight = class_weight
-        self.solver = solver
-        self.regularised = regularised
-        self.preconditioner = preconditioner
-        self.max_iter = max_iter
-        self.tol = tol
-        self.memory_budget = memory_budget
-        self.warm_start = warm_start
-        self.callback = callback
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: str = "squared"
+    class_weight: Any = None
 
-    @all_or_nothing
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: float = 30.0,
-    ) -> KernelClassifier:
-        """Learn from all rows.
+    def _check_ridge_parameters(self) -> None:
+        super()._check_ridge_parameters()
+        check_choice("loss", self.loss, "squared", "logistic")
 
-        Parameters
-        ----------
-        X : array, CSR, table, or row source with a target
-        y : array of shape (n,)
-            Classes: numbers, text, booleans.
-        sample_weight : array of shape (n,), optional
-        checkpoint : path, optional
-            Keep the state of a fit on a row source in this file, replaced as the fit goes on: the dictionary's
-            stream, then the sums of every pass. If the process dies, the same call goes on from there and ends in
-            the same bits. A file that holds an unfinished fit of other parameters or other data is refused. It
-            needs a number as ``random_state``, and is not for a cluster.
-        every : float
-            Seconds between two writes of the checkpoint; 0 writes after every block.
-        """
-        if checkpoint is None:
-            return self._fit(X, y, sample_weight)
-        from squeak.learners.checkpoint import fit_kept
-
-        self._check_ridge_parameters()
-        fit_kept(self, X, y, sample_weight, checkpoint, every)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelClassifier:
-        """Learn from all rows; ``run`` keeps what is learned in a checkpoint."""
-        self._check_ridge_parameters()
-        if self.loss not in ("squared", "logistic"):
-            raise ValueError(f"loss must be 'squared' or 'logistic'; it is {self.loss!r}")
-        if self.loss == "logistic" and self.alpha == "auto":
-            raise ValueError("alpha='auto' is for the squared loss; give a number, or search with GridSearchCV")
-        self.__dict__.pop("dictionary_", None)
-        low = -1.0 if self.loss == "squared" else 0.0
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> None:
+        for name in ("dictionary_", "_calibration"):
+            self.__dict__.pop(name, None)
         d: Dictionary | None = None
-        if isinstance(X, RowSource):
-            if self.class_weight is not None:
-                raise ValueError("class_weight goes with arrays; a row source has no place for weights")
-            read = self._source(X, y, sample_weight, run=run)
+        seed = draw_seed(self.random_state)
+        read = self._training(X, y, sample_weight, run=run)
+        if isinstance(read, SourceTraining):
             if not read.repeatable:
                 raise ValueError("classes must be known before learning: an iterator can be read only once")
-            watched = Watched(X)
+            watched = Watched(X, seed)
             if read.client is None and self.dictionary is None and not wants_search(self._own_kernel()):
                 d = self._dictionary_of(replace(read, source=watched))
-            classes = watched.classes()
-            data: Training = replace(read, encode=Coding(classes, low))
+            self.classes_, counts = watched.classes()
+            weigh = None if self.class_weight is None else ClassWeights.of(self.class_weight, self.classes_, counts)
+            coded = replace(read, encode=self._coding, weigh=weigh)
+            data: Training = coded
+            drawn = drawn_from(replace(coded, source=watched), seed)
         else:
-            array = self._array(X, y, sample_weight, y_numeric=False)
-            check_classification_targets(array.y)
-            classes = np.unique(array.y)
-            weight = array.weight
-            if self.class_weight is not None:
-                weight = compute_sample_weight(self.class_weight, array.y) * (1.0 if weight is None else weight)
-                if (weight < 0).any() or not weight.sum() > 0:
-                    raise ValueError(f"class_weight must not be negative, nor zero for all: {self.class_weight!r}")
-                some = np.flatnonzero(weight)
-                array, weight = ArrayTraining(take(array.X, some), array.y[some]), weight[some]
-            _check_classes(classes)
-            data = ArrayTraining(array.X, Coding(classes, low)(array.y), weight)
-        self.classes_ = classes
+            data, weigh = self._coded(read)
+            drawn = drawn_from(data, seed)
         if self.loss == "logistic":
             _, mean = centred(data)
-            rare = np.finfo(np.float64).tiny
-            self.intercept_ = np.log(np.maximum(mean, rare))
-            if len(classes) == 2:
-                self.intercept_ = self.intercept_ - np.log(np.maximum(1.0 - mean, rare))
+            self.intercept_ = log_odds(mean)
         elif isinstance(data, ArrayTraining):
             data, self.intercept_ = centred(data)
         d = self._dictionary_of(data) if d is None else d
-        coef = self._solve(data, d) if self.loss == "squared" else self._newton(data, d)
-        self.dual_coef_ = coef[:, 0] if len(classes) == 2 else coef
+        if self.loss == "squared":
+            coef, sample = self._solve(data, d), sample_of(drawn)
+            errors = LeftOut(self._feature_map, self._gram, self.alpha_, coef, self.intercept_, sample=sample)
+            self._calibration = Calibration(errors, None if weigh is None else weigh.factors)
+        else:
+            coef = self._newton(data, d, sample_of(drawn), seed)
+        self.dual_coef_ = coef[:, 0] if len(self.classes_) == 2 else coef
         self.dictionary_ = d
-        return self
 
-    def _newton(self, data: Any, d: Dictionary) -> Array:
-        features = self._features(d)
-        alpha = self.alpha_ = float(self.alpha)
+    def _check_probabilities(self) -> bool:
+        fitted = hasattr(self, "dictionary_")
+        if fitted and self.solver_ != "newton" and not hasattr(self, "_calibration"):
+            raise AttributeError(
+                "this model was fitted by the squared loss, and its file was written before models kept what "
+                "probabilities take: fit it anew"
+            )
+        return True
+
+    def _probabilities(self, values: Array) -> Array:
+        if self.solver_ == "newton":
+            return super()._probabilities(values)
+        return probabilities(values, self._calibration.slope, self._calibration.offsets)
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        slope, offsets = found["_calibration.slope"], found["_calibration.offsets"]
+        if slope is not None and offsets is not None:
+            self._calibration = Calibration(None, known=(slope, offsets))
+
+    def _coded(self, rows: ArrayTraining) -> tuple[ArrayTraining, ClassWeights | None]:
+        """Return rows in memory with numbers for their classes, and the classes' weights."""
+        check_classification_targets(rows.y)
+        weigh, weight = None, rows.weight
+        self.classes_, counts = np.unique(rows.y, return_counts=True)
+        if self.class_weight is not None:
+            weigh = ClassWeights.of(self.class_weight, self.classes_, counts.astype(np.float64))
+            weight = weigh(rows.y) * (1.0 if weight is None else weight)
+            some = np.flatnonzero(weight)
+            rows, weight = ArrayTraining(take(rows.X, some), rows.y[some]), weight[some]
+        check_classes(self.classes_)
+        return ArrayTraining(rows.X, self._encode(rows.y), weight), weigh
+
+    def _newton(self, data: Any, d: Dictionary, sample: Any, seed: int) -> Array:
+        features = self._hold(self._features(d))
+        if self.alpha == "auto":
+            self.alpha_ = searched_alpha(sample, d, data.n_at_most or d.n_seen, seed)
+        else:
+            self.alpha_ = float(self.alpha)
+        alpha = self.alpha_
         if isinstance(data, SourceTraining):
             data = data.persist()
         data, seen = kept_in_memory(data, features, self.memory_budget)
         weights = d.weights if d.calibrated else data.sum(VoronoiTerm(seen))[0]
         offset = self.intercept_
         found = newton(data, seen, features, weights, alpha, offset, max(float(self.tol), 1e-10))
-        self.solver_, self.rank_, self._feature_map = "newton", features.rank, features
-        self.n_iter_, self.passes_, self.condition_ = found.n_iter, found.passes, None
+        self.solver_, self.condition_ = "newton", None
+        self.n_iter_, self.passes_ = found.n_iter, found.passes
         if not found.converged:
             warnings.warn(
                 f"Newton's method ended with a gradient of {found.gradient:.2g} of the first: a larger alpha or "
@@ -258,89 +196,3 @@ class KernelClassifier(ClassifierMixin, RidgeLearner):  # type: ignore[misc]
                 stacklevel=3,
             )
         return features.mixing @ found.B
-
-    def decision_function(self, X: Any) -> Array:
-        """Return f(x): positive for ``classes_[1]`` of two classes, else a column for each class."""
-        check_is_fitted(self)
-        values = self._values(self._rows_for(X))
-        return values[:, 0] if len(self.classes_) == 2 else values
-
-    def predict(self, X: Any) -> Any:
-        """Return the class of every row."""
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return self.classes_[(values > 0).astype(np.intp)]
-        return self.classes_[values.argmax(axis=1)]
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of every class for every row."""
-        values = self.decision_function(X)
-        p = probabilities(values.reshape(len(values), -1))
-        return np.hstack([1.0 - p, p]) if p.shape[1] == 1 else p
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted model's arrays and the rest as JSON data."""
-        arrays, content = learner_to_parts(
-            self,
-            dual_coef=self.dual_coef_,
-            intercept=self.intercept_,
-            alpha=self.alpha_,
-            solver=self.solver_,
-        )
-        classes = [value.item() if isinstance(value, np.generic) else value for value in self.classes_]
-        return arrays, {"classes": classes, "classes_dtype": str(self.classes_.dtype), **content}
-
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelClassifier:
-        """Return the model that was stored."""
-        model: KernelClassifier
-        model, found = learner_from_parts(cls, arrays, content, kernel)
-        model.classes_ = labels(content["classes"], content["classes_dtype"])
-        if len(found["intercept"]) != (1 if len(model.classes_) == 2 else len(model.classes_)):
-            raise ValueError("the coefficients do not fit the classes")
-        model.dual_coef_, model.solver_ = found["dual_coef"], found["solver"]
-        model.alpha_, model.intercept_ = found["alpha"], found["intercept"]
-        return model
-
-
-class Watched(RowSource):
-    """A source that takes note of the classes as its rows are read, by whoever reads them: they need no pass."""
-
-    def __init__(self, source: RowSource) -> None:
-        self.__dict__.update(source.__dict__)
-        self._found: Any = None
-        self._whole = False
-
-    def blocks(self, start: Cursor | None = None) -> Iterator[Block]:
-        """Yield the rows in blocks, as the source does."""
-        for part in super().blocks(start):
-            check_classification_targets(part.y)
-            fresh = np.unique(part.y)
-            self._found = fresh if self._found is None else np.unique(np.concatenate([self._found, fresh]))
-            _check_not_numbers(self._found)
-            yield part
-        self._whole = self._whole or start is None
-
-    def classes(self) -> Any:
-        """Return the classes; if nobody has read all rows in order, after a pass."""
-        if not self._whole:
-            for _ in self.blocks():
-                pass
-        _check_classes(self._found)
-        return self._found
-
-
-def _check_not_numbers(classes: Any) -> None:
-    """Refuse numbers by the thousand: each class would be a problem of its own."""
-    if classes.dtype.kind in "fiu" and len(classes) > MOST_NUMBERS:
-        raise ValueError(
-            f"the target has {len(classes):,} or more different numbers, each a class of its own: "
-            "KernelRidge predicts numbers; make them text if they are names"
-        )
-
-
-def _check_classes(classes: Any) -> None:
-    _check_not_numbers(classes)
-    if len(classes) < 2:
-        raise ValueError(f"there is only one class, {classes[0]!r}; two or more are needed")

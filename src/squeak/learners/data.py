@@ -6,24 +6,36 @@ fixed order, so that they do not depend on threads, and are the same to rounding
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.advice import Advice, InputError
 from squeak.core.allocator import freed_memory_kept
+from squeak.core.places import Cluster
 from squeak.core.rows import n_rows, take
-from squeak.core.sources import RowSource
-from squeak.core.sums import Arrays, Block, sum_parts
 from squeak.core.types import Array, Rows
+from squeak.data import RowSource
+from squeak.trees.sums import Arrays, Block, sum_parts
 
 Term: TypeAlias = Callable[[Rows, Any], Arrays]
 """Given rows and a pair (targets, weights), either of them None, arrays to be added up."""
 
 Encode: TypeAlias = Callable[[Any], Array]
+
+
+class Weigh(Protocol):
+    """Weights of rows by their targets."""
+
+    @property
+    def heaviest(self) -> float:
+        """The largest weight."""
+
+    def __call__(self, y: Any) -> Array:
+        """Return a weight for each of some targets."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +53,12 @@ class ArrayTraining:
         """The number of rows."""
         return n_rows(self.X)
 
+    n_at_most = n
+
     @property
-    def n_at_most(self) -> int | None:
-        """The number of rows."""
-        return n_rows(self.X)
+    def heaviest(self) -> float:
+        """The largest weight of a row."""
+        return 1.0 if self.weight is None else float(np.max(self.weight))
 
     def head(self, rows: int) -> Rows:
         """Return some rows, spread evenly over all."""
@@ -66,9 +80,16 @@ class SourceTraining:
 
     source: RowSource
     encode: Encode | None = None
-    client: Any = None
+    client: Cluster | None = None
+    weigh: Weigh | None = None
+    """Weights of rows by their targets; None: they have none."""
 
     weight = None
+
+    @property
+    def heaviest(self) -> float:
+        """The largest weight of a row."""
+        return 1.0 if self.weigh is None else self.weigh.heaviest
 
     @property
     def repeatable(self) -> bool:
@@ -94,7 +115,11 @@ class SourceTraining:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows with their targets, once through."""
         for block in self.source.blocks():
-            yield block.X, (self.encoded(block.y), None)
+            yield block.X, self.pair(block.y)
+
+    def pair(self, y: Any) -> tuple[Any, Any]:
+        """Return targets as the learner's numbers, and weights."""
+        return self.encoded(y), None if self.weigh is None else self.weigh(y)
 
     def encoded(self, y: Any) -> Any:
         """Return targets as the learner's numbers."""
@@ -104,15 +129,17 @@ class SourceTraining:
         """Return the sum of the term over all rows; the parts' sums are added in the order of the parts."""
         if self.client is None:
             return sum_parts([self.blocks], term)
-        parts = [_SourceBlocks(self.source, part, self.encode) for part in range(self.source.n_parts)]
+        plain = SourceTraining(self.source, self.encode, None, self.weigh)
+        parts = [_SourceBlocks(plain, part) for part in range(self.source.n_parts)]
         return sum_parts(parts, term, self.client)
 
     def persist(self) -> SourceTraining | PersistedTraining:
         """Return the same rows held in the workers' memory, for many passes."""
         if self.client is None:
             return self
-        parts = [_SourceBlocks(self.source, part, self.encode) for part in range(self.source.n_parts)]
-        return PersistedTraining([self.client.submit(_held, part, pure=False) for part in parts], self.client)
+        plain = SourceTraining(self.source, self.encode, None, self.weigh)
+        parts = [_SourceBlocks(plain, part) for part in range(self.source.n_parts)]
+        return PersistedTraining([self.client.submit(_held, part) for part in parts], self.client)
 
 
 @dataclass(frozen=True)
@@ -120,19 +147,17 @@ class PersistedTraining:
     """Rows held by the workers of a cluster, a future a part."""
 
     parts: list[Any]
-    client: Any
+    client: Cluster
 
     weight = None
     repeatable = True
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows, each part's where it is held, added in their order."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sending large graph")
-            shared = self.client.submit(_same, term, pure=False)  # what is scattered would be lost with its worker
-        futures = [self.client.submit(_sum_held, part, shared, pure=False) for part in self.parts]
+        shared = self.client.submit(_same, term)  # what is scattered would be lost with its worker
+        futures = [self.client.submit(_sum_held, part, shared) for part in self.parts]
         total: Arrays | None = None
-        for arrays in engine.gathered(self.client, futures):
+        for arrays in self.client.gathered(futures):
             total = arrays if total is None else tuple(a + b for a, b in zip(total, arrays, strict=True))
         assert total is not None
         return total
@@ -142,14 +167,12 @@ class PersistedTraining:
 class _SourceBlocks:
     """The blocks of one part of a source; travels to a worker."""
 
-    source: RowSource
+    data: SourceTraining
     part: int
-    encode: Encode | None
 
     def __call__(self) -> Iterator[Block]:
-        for block in self.source.part_pairs(self.part, self.part + 1):
-            y = block.y if block.y is None or self.encode is None else self.encode(block.y)
-            yield block.X, (y, None)
+        for block in self.data.source.part_pairs(self.part, self.part + 1):
+            yield block.X, self.data.pair(block.y)
 
 
 def _same(term: Term) -> Term:
@@ -161,7 +184,7 @@ def _held(part: _SourceBlocks) -> list[Block]:
 
 
 def _sum_held(blocks: list[Block], term: Term) -> Arrays:
-    from squeak.core.sums import sum_blocks
+    from squeak.trees.sums import sum_blocks
 
     with engine.serial(), freed_memory_kept():
         found = sum_blocks(iter(blocks), term)
@@ -180,9 +203,9 @@ def as_numbers(y: Any) -> Array:
     except (TypeError, ValueError):
         given = np.asarray(y, dtype=object).ravel()
         words = next((value for value in given if isinstance(value, str)), given[0])
-        raise ValueError(
-            f"the target holds {words!r}, which is not a number: a regression predicts numbers, "
-            "KernelClassifier learns classes"
+        raise InputError(
+            f"the target holds {words!r}, which is not a number: a regression predicts numbers",
+            Advice("{} learns classes", "task", "classification", python="KernelClassifier learns classes"),
         ) from None
 
 

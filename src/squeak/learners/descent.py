@@ -7,24 +7,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import state, storage
+from squeak.core import state
+from squeak.core.checks import check_between, check_positive, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import block, gram, resolve
 from squeak.core.rows import n_rows, take
-from squeak.core.seeds import RandomState, coins, draw_seed
+from squeak.core.saved import Layout
+from squeak.core.seeds import coins, draw_seed
 from squeak.core.types import Array
-from squeak.learners.base import DictionaryLearner, all_or_nothing, landmarks
-from squeak.learners.random_features import check_whole
-from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.data import PredictsBlocks, by_blocks
+from squeak.learners.base import landmarks
+from squeak.learners.rows import KernelLearner, all_or_nothing
 from squeak.learners.tiles import atom_values
 
 MOST_ROWS = 20_000
 """Rows beyond which the kernel matrix would take more than 3 GB."""
 
 
-@storage.register
-class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner):  # type: ignore[misc]
+@parameters
+class KernelGradientDescent(MultiOutputMixin, RegressorMixin, PredictsBlocks, KernelLearner):
     """Kernel least squares by gradient descent (Landweber, L2-boosting), regularised by stopping early.
 
     c_t = c_{t−1} − step/(κ²·n)·(K c_{t−1} − y), c_0 = 0, with κ² = max k(x, x): after t steps an eigenvalue λ of
@@ -59,8 +61,7 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
 
     References
     ----------
-    Yao, Rosasco, Caponnetto, "On early stopping in gradient descent
-    learning", 2007.
+    Yao, Rosasco, Caponnetto, "On early stopping in gradient descent learning", 2007.
 
     Examples
     --------
@@ -76,26 +77,14 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
     """
 
     kind: ClassVar[str] = "kernel-gradient-descent"
-    _state: ClassVar[state.Table] = {
-        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
-        "n_iter": state.whole(),
+    _state: ClassVar[Layout] = {
+        "dual_coef_": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "n_iter_": state.whole(),
     }
 
-    sampler = dictionary = max_atoms = None
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        step: float = 1.0,
-        max_iter: int | None = None,
-        validation_fraction: float = 0.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.step = step
-        self.max_iter = max_iter
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    step: float = 1.0
+    max_iter: int | None = None
+    validation_fraction: float = 0.0
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelGradientDescent:
@@ -106,12 +95,16 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
         X : array, CSR or table
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
-        check_whole("max_iter", self.max_iter, optional=True)
-        if not 0 < self.step <= 1:
+        if self.max_iter is not None:
+            check_whole("max_iter", self.max_iter)
+        if check_positive("step", self.step) > 1:
             raise ValueError(f"step must lie in (0, 1], in units of 1/κ²; it is {self.step!r}")
-        if not 0 <= self.validation_fraction <= 0.9:
-            raise ValueError(f"validation_fraction must lie between 0 and 0.9; it is {self.validation_fraction!r}")
+        check_between("validation_fraction", self.validation_fraction, 0.0, 0.9)
         data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
         if n_rows(data.X) > MOST_ROWS:
             raise ValueError(
@@ -145,24 +138,18 @@ class KernelGradientDescent(MultiOutputMixin, RegressorMixin, DictionaryLearner)
         self.dictionary_ = landmarks(rows, kernel)
         return self
 
+    @by_blocks
     def predict(self, X: Any) -> Array:
-        """Return f(x) for every row."""
-        check_is_fitted(self)
-        coef = self.dual_coef_.reshape(len(self.dual_coef_), -1)
-        values = atom_values(self._rows_for(X), self.dictionary_, coef)
+        """Return f(x) for every row.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+
+        Returns
+        -------
+        array of shape (n,) or (n, outputs)
+        """
+        rows = self._rows_for(X)
+        values = atom_values(rows, self.dictionary_, self.dual_coef_.reshape(len(self.dual_coef_), -1))
         return values[:, 0] if self.dual_coef_.ndim == 1 else values
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted model's arrays and the rest as JSON data."""
-        return learner_to_parts(self, dual_coef=self.dual_coef_, n_iter=self.n_iter_)
-
-    @classmethod
-    def from_parts(
-        cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None
-    ) -> KernelGradientDescent:
-        """Return the model that was stored."""
-        model: KernelGradientDescent
-        model, found = learner_from_parts(cls, arrays, content, kernel)
-        model.kernel = model.dictionary_.kernel
-        model.dual_coef_, model.n_iter_ = found["dual_coef"], found["n_iter"]
-        return model

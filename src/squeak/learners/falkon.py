@@ -11,20 +11,21 @@ where pivots drown in rounding: M = T⁻¹ on its span, so that repeated or depe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, eigh_tridiagonal, solve_triangular
+from scipy.linalg import eigh_tridiagonal, solve_triangular
 
 from squeak.core import engine
 from squeak.core.kernels import block
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
-from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
-from squeak.learners.normal import lanes_for, tile_rows
+from squeak.learners.normal import shifted_factor
+from squeak.learners.tiles import sum_tiles, tile_rows
+from squeak.trees.sums import Arrays
 
 REPLACE = 20
 """Every so many iterations the residual is computed anew, so that rounding does not add up."""
@@ -52,26 +53,33 @@ class ProductTerm:
         inner = None if self.vector is None else mixing @ self.vector
         outputs = 1 if y is None else y.reshape(len(y), -1).shape[1]
         columns = outputs if inner is None else inner.shape[1]
-        tiles = engine.tiles(n_rows(X), tile_rows(len(mixing)))
-        lanes = lanes_for(1)
 
-        def lane(number: int) -> Array:
-            total = np.zeros((len(mixing), columns))
-            for tile in tiles[number::lanes]:
-                values = block(self.features.kernel, take(X, tile), self.features.atoms)
-                right = np.zeros((len(values), columns)) if inner is None else values @ inner
-                if self.targets:
-                    right += y[tile].reshape(len(values), -1)
-                if weight is not None:
-                    right *= weight[tile][:, None]
-                total += values.T @ right
-            return total
+        def add(sums: Arrays, tile: slice) -> None:
+            values = block(self.features.kernel, take(X, tile), self.features.atoms)
+            right = np.zeros((len(values), columns)) if inner is None else values @ inner
+            if self.targets:
+                right += y[tile].reshape(len(values), -1)
+            if weight is not None:
+                right *= weight[tile][:, None]
+            sums[0][:] += values.T @ right
 
-        found = engine.map_ordered(lane, range(min(lanes, len(tiles))))
-        total = found[0]
-        for other in found[1:]:
-            total += other
+        (total,) = sum_tiles(X, len(mixing), 1, lambda: (np.zeros((len(mixing), columns)),), add)
         return (mixing.T @ total,)
+
+
+@dataclass(frozen=True)
+class RightTerm:
+    """Σ w z yᵀ, the right side of the system; with Σ w y² for every output, and Σ w."""
+
+    features: Features
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the sums over a block."""
+        y, weight = pair
+        targets, w = y.reshape(len(y), -1), np.ones(len(y)) if weight is None else weight
+        with np.errstate(over="ignore"):
+            square = w @ np.square(targets, dtype=np.float64)
+        return (*ProductTerm(self.features, None, targets=True)(X, pair), square, np.array(float(w.sum())))
 
 
 @dataclass(frozen=True)
@@ -84,31 +92,23 @@ class SketchTerm:
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
         """Return the sketch of a block; the signs of a tile depend on its first row, not on its place."""
-        _, weight = pair
-        tiles = engine.tiles(n_rows(X), tile_rows(len(self.features.mixing)))
-        lanes = lanes_for(self.buckets)
+        import scipy.sparse as sp
 
-        def lane(number: int) -> Array:
-            import scipy.sparse as sp
+        weight, m = pair[1], len(self.features.mixing)
 
-            total = np.zeros((self.buckets, len(self.features.mixing)))
-            for tile in tiles[number::lanes]:
-                values = block(self.features.kernel, take(X, tile), self.features.atoms)
-                if weight is not None:
-                    values = values * np.sqrt(weight[tile])[:, None]
-                seed = int(np.abs(values[0]).sum() * 2**40) % 2**63
-                rng = np.random.default_rng([self.seed, seed])
-                rows = rng.integers(self.buckets, size=(len(values), SKETCH_SIGNS))
-                signs = rng.choice([-1.0, 1.0], size=rows.shape) / np.sqrt(SKETCH_SIGNS)
-                where = np.repeat(np.arange(len(values)), SKETCH_SIGNS)
-                shape = (self.buckets, len(values))
-                total += sp.csr_array((signs.ravel(), (rows.ravel(), where)), shape=shape) @ values
-            return total
+        def add(sums: Arrays, tile: slice) -> None:
+            values = block(self.features.kernel, take(X, tile), self.features.atoms)
+            if weight is not None:
+                values = values * np.sqrt(weight[tile])[:, None]
+            seed = int(np.abs(values[0]).sum() * 2**40) % 2**63
+            rng = np.random.default_rng([self.seed, seed])
+            rows = rng.integers(self.buckets, size=(len(values), SKETCH_SIGNS))
+            signs = rng.choice([-1.0, 1.0], size=rows.shape) / np.sqrt(SKETCH_SIGNS)
+            where = np.repeat(np.arange(len(values)), SKETCH_SIGNS)
+            shape = (self.buckets, len(values))
+            sums[0][:] += sp.csr_array((signs.ravel(), (rows.ravel(), where)), shape=shape) @ values
 
-        found = engine.map_ordered(lane, range(min(lanes, len(tiles))))
-        total = found[0]
-        for other in found[1:]:
-            total += other
+        (total,) = sum_tiles(X, m, self.buckets, lambda: (np.zeros((self.buckets, m)),), add)
         return (total @ self.features.mixing,)
 
 
@@ -141,9 +141,7 @@ class Preconditioner:
     @classmethod
     def from_gram(cls, S: Array, alpha: float) -> Preconditioner:
         """Return the preconditioner of an estimate S of Σ w z zᵀ."""
-        A = S.copy()
-        A[np.diag_indices_from(A)] += alpha
-        return cls(S, cholesky(A, lower=True, overwrite_a=True, check_finite=False), alpha)
+        return cls(S, shifted_factor(S, alpha), alpha)
 
     def at(self, alpha: float) -> Preconditioner:
         """Return the same at another alpha: one Cholesky factor."""
@@ -201,7 +199,6 @@ class Solution:
     residuals: list[float]
     condition: float
     converged: bool
-    steps: list[tuple[float, float]] = field(default_factory=list, repr=False)
 
 
 def conjugate_gradient(

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import state, storage
-from squeak.core.dictionary import Dictionary
-from squeak.core.nystrom import EigenFeatures, Features, FixedFeatures, TriangularFeatures
-from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
+from squeak.core import state
+from squeak.core.checks import check_choice, check_whole
+from squeak.core.constructors import parameters
+from squeak.core.nystrom import EigenFeatures, Features, TriangularFeatures
+from squeak.core.saved import Layout
 from squeak.core.types import Array
-from squeak.learners.base import DictionaryLearner, all_or_nothing
-from squeak.learners.stored import learner_from_parts, learner_to_parts
-from squeak.samplers.base import Sampler
+from squeak.data import by_blocks
+from squeak.learners.base import DictionaryLearner
+from squeak.learners.rows import Transformer, all_or_nothing
+from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.stream import StreamSampler
 
 
-@storage.register
-class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLearner):  # type: ignore[misc]
+@parameters
+class Nystroem(Transformer, DictionaryLearner):
     """Map rows to vectors whose inner products approximate the kernel, by landmarks of high leverage.
 
     z(x) = Mᵀ k(atoms, x) with Mᵀ K_MM M = I, so that ⟨z(x), z(x')⟩ = k(x, x') for atoms and is below it by at most
@@ -66,52 +66,36 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
     """
 
     kind: ClassVar[str] = "nystroem"
-    _state: ClassVar[state.Table] = {"mixing": state.numbers("m", "r")}
+    _state: ClassVar[Layout] = {"_feature_map.mixing": state.numbers("m", "r")}
 
-    _stream: Any
-    _features_of: Features
+    _stream: Any = field(init=False)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        sampler: Sampler | None = None,
-        dictionary: Any = None,
-        max_atoms: int | None = None,
-        form: str = "eigen",
-        regularised: bool = False,
-        n_components: int | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.sampler = sampler
-        self.dictionary = dictionary
-        self.max_atoms = max_atoms
-        self.form = form
-        self.regularised = regularised
-        self.n_components = n_components
-        self.random_state = random_state
-        self.verbose = verbose
+    form: str = "eigen"
+    regularised: bool = False
+    n_components: int | None = None
 
     def _check_parameters(self) -> None:
         self._check_choice()
-        if self.form not in ("eigen", "triangular"):
-            raise ValueError(f"form must be 'eigen' or 'triangular'; it is {self.form!r}")
+        check_choice("form", self.form, "eigen", "triangular")
         if self.n_components is not None:
-            if isinstance(self.n_components, bool) or not isinstance(self.n_components, int | np.integer):
-                raise TypeError(f"n_components must be a whole number; it is {self.n_components!r}")
-            if self.n_components < 1:
-                raise ValueError(f"n_components must be from 1 on; it is {self.n_components}")
+            check_whole("n_components", self.n_components)
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Nystroem:
-        """Choose the dictionary of the rows; ``y`` is ignored, for pipelines."""
+        """Choose the dictionary of the rows.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
         self._check_parameters()
         self.__dict__.pop("_stream", None)
-        if isinstance(X, RowSource):
-            data: Any = self._source(X, y, None, target=False)
-        else:
-            data = self._array(X, None, None, targets=False)
+        data = self._training(X, None, None, targets=False)
         return self._map(self._choose_dictionary(data, self._own_kernel(), None))
 
     @all_or_nothing
@@ -120,6 +104,15 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
 
         It goes on from the dictionary that :meth:`fit` chose or that was loaded, if its weights estimate sums over
         the rows. One that was given as ``dictionary`` stays as it is.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : ignored
+
+        Returns
+        -------
+        self
         """
         self._check_parameters()
         first = not hasattr(self, "dictionary_")
@@ -143,31 +136,25 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLear
         features: Features = kind(d.kernel, d.atoms, weights, ridge)
         if self.n_components is not None:
             features.mixing = np.ascontiguousarray(features.mixing[:, : self.n_components])
-        self._features_of, self.dictionary_ = features, d
+        self._feature_map, self.dictionary_ = features, d
         return self
 
     @property
-    def n_components_(self) -> int:
+    def n_components_(self) -> int:  # type: ignore[override]
         """The number of features."""
-        return self._features_of.rank
+        return self._feature_map.rank
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_components_
-
+    @by_blocks
     def transform(self, X: Any) -> Array:
-        """Return the features of rows, shape (n, ``n_components_``)."""
-        check_is_fitted(self)
-        return self._features_of.transform(self._rows_for(X))
+        """Return the features of rows.
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted map's arrays and the rest as JSON data."""
-        return learner_to_parts(self, mixing=self._features_of.mixing)
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
 
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Nystroem:
-        """Return the map that was stored."""
-        model: Nystroem
-        model, found = learner_from_parts(cls, arrays, content, kernel)
-        model._features_of = FixedFeatures(model.kernel_, model.dictionary_.atoms, found["mixing"])
-        return model
+        Returns
+        -------
+        array of shape (n, ``n_components_``)
+        """
+        rows = self._rows_for(X)
+        return self._feature_map.transform(rows)

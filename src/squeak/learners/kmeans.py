@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import engine, state, storage
+from squeak.core import engine, state
+from squeak.core.checks import check_between, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import block, diagonal, gram
-from squeak.core.nystrom import FixedFeatures, TriangularFeatures
+from squeak.core.nystrom import Features
 from squeak.core.rows import take
-from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
-from squeak.core.sources import RowSource
-from squeak.core.sums import Arrays
+from squeak.core.saved import Layout
+from squeak.core.seeds import PROBE, draw_seed, generator_at
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner, all_or_nothing
+from squeak.data import PredictsBlocks, RowSource, by_blocks
+from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import GivenFeatures, kept_in_memory
-from squeak.learners.data import ArrayTraining, SourceTraining, Training
-from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.data import ArrayTraining, SourceTraining
+from squeak.learners.rows import Transformer, all_or_nothing
 from squeak.learners.tiles import atom_values, sum_tiles
-from squeak.samplers.base import Sampler
+from squeak.trees.sums import Arrays
 
 STARTS_ITERATIONS = 100
 """Iterations at most over the atoms, where a start is made."""
@@ -97,8 +98,8 @@ class _DiagonalTerm:
         return (np.array(values.sum() if weight is None else weight @ values),)
 
 
-@storage.register
-class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, DictionaryLearner):  # type: ignore[misc]
+@parameters
+class KernelKMeans(Transformer, ClusterMixin, PredictsBlocks, DictionaryLearner):
     """k-means of the rows' feature vectors φ(x), with centres in the span of a dictionary.
 
     Minimises Σ w ‖φ(x) − c_label(x)‖² over labels and centres c = Σ_j a_j φ(atom_j): k-means on Nyström features,
@@ -155,41 +156,23 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     """
 
     kind: ClassVar[str] = "kernel-k-means"
-    _state: ClassVar[state.Table] = {
-        "mixing": state.numbers("m", "r"),
-        "points": state.numbers("k", "r"),
-        "weights": state.numbers("k", low=0.0),
-        "inertia": state.number(low=0.0),
-        "n_iter": state.whole(),
+    _state: ClassVar[Layout] = {
+        "_feature_map.mixing": state.numbers("m", "r"),
+        "_centres.points": state.numbers("k", "r"),
+        "_weights": state.numbers("k", low=0.0),
+        "inertia_": state.number(low=0.0),
+        "n_iter_": state.whole(),
     }
 
-    _centres: Centres
+    _centres: Centres = field(init=False)
+    cluster_weights_: Array = field(init=False)
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        kernel: Any = None,
-        n_init: int = 10,
-        max_iter: int = 100,
-        tol: float = 1e-6,
-        sampler: Sampler | None = None,
-        dictionary: Any = None,
-        max_atoms: int | None = None,
-        memory_budget: float | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.sampler = sampler
-        self.dictionary = dictionary
-        self.max_atoms = max_atoms
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.verbose = verbose
+    n_clusters: int = field(default=8, kw_only=False)
+    kernel: Any = None
+    n_init: int = 10
+    max_iter: int = 100
+    tol: float = 1e-6
+    memory_budget: float | None = None
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelKMeans:
@@ -202,16 +185,17 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             is active.
         y : ignored
         sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
         self._check_kmeans_parameters()
-        if isinstance(X, RowSource):
-            data: Training = self._source(X, None, sample_weight, target=False)
-            if not data.repeatable:
-                raise ValueError("k-means reads the rows many times: an iterator cannot be; use partial_fit")
-        else:
-            data = self._array(X, None, sample_weight, targets=False)
+        data = self._training(X, None, sample_weight, targets=False)
+        if not data.repeatable:
+            raise ValueError("k-means reads the rows many times: an iterator cannot be; use partial_fit")
         d = self._choose_dictionary(data, self._own_kernel(), None)
-        features = TriangularFeatures(d.kernel, d.atoms)
+        features = self._features(d)
         (trace,) = data.sum(_DiagonalTerm(d.kernel))
         held: Any = data.persist() if isinstance(data, SourceTraining) else data
         held, seen = kept_in_memory(held, features, self.memory_budget)
@@ -228,15 +212,14 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             )
         _, counts, inertia = held.sum(AssignTerm(seen, centres.norms, centres.coef))
         self.inertia_, self.n_iter_ = max(float(inertia + trace), 0.0), n_iter
-        self._features_map, self._centres, self.cluster_weights_ = features, centres, counts
-        self.dual_coef_, self._n_features_out = centres.coef, len(counts)
-        self.dictionary_ = d
+        self._feature_map, self._centres, self.cluster_weights_ = features, centres, counts
+        self.dual_coef_, self.dictionary_ = centres.coef, d
         self.__dict__.pop("labels_", None)
         if not isinstance(X, RowSource):
             self.labels_ = self.predict(X)
         return self
 
-    def _start(self, data: Any, features: TriangularFeatures, seen: Any) -> tuple[Centres, Array]:
+    def _start(self, data: Any, features: Features, seen: Any) -> tuple[Centres, Array]:
         """Return the best start, and the places of the atoms, each of which stands for the rows nearest to it."""
         from sklearn.cluster import kmeans_plusplus
 
@@ -295,11 +278,21 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         """Take in more rows, which are not needed again: every centre becomes the mean of all rows it was given.
 
         The first rows are clustered by :meth:`fit`; the dictionary is the one given, or theirs, and stays.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : ignored
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
         if not hasattr(self, "_centres"):
             return self.fit(X, None, sample_weight)
         data = self._array(X, None, sample_weight, targets=False, reset=False)
-        centres, features, old = self._centres, self._features_map, self.cluster_weights_
+        centres, features, old = self._centres, self._feature_map, self.cluster_weights_
         sums, counts, cost = data.sum(AssignTerm(features, centres.norms, centres.coef))
         (trace,) = data.sum(_DiagonalTerm(features.kernel))
         weights = old + counts
@@ -314,15 +307,16 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def _check_kmeans_parameters(self) -> None:
         self._check_choice()
         for name in ("n_clusters", "n_init", "max_iter"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1 on; it is {value!r}")
-        if not self.tol >= 0:
-            raise ValueError(f"tol must not be negative; it is {self.tol!r}")
+            check_whole(name, getattr(self, name))
+        check_between("tol", self.tol, 0.0, np.inf)
 
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_weights_)
+
+    @by_blocks
     def _squared(self, X: Any, self_products: bool) -> Array:
         """Return ‖φ(x) − c‖² for all rows and centres, without k(x, x) where only comparisons matter."""
-        check_is_fitted(self)
         rows, d, centres = self._rows_for(X), self.dictionary_, self._centres
         out = atom_values(rows, d, -2.0 * centres.coef, -centres.norms)
         if self_products:
@@ -331,42 +325,63 @@ class KernelKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             out[out < ROUNDING * (own + centres.norms)] = 0.0
         return out
 
+    @by_blocks
     def predict(self, X: Any) -> Any:
-        """Return the number of the nearest centre for every row."""
+        """Return the number of the nearest centre for every row.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+
+        Returns
+        -------
+        array of int, shape (n,)
+        """
         return self._squared(X, self_products=False).argmin(axis=1)
 
+    @by_blocks
     def transform(self, X: Any) -> Array:
-        """Return the distances ‖φ(x) − c‖ from every centre, shape (n, n_clusters)."""
+        """Return the distances ‖φ(x) − c‖ of every row from every centre.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+
+        Returns
+        -------
+        array of shape (n, n_clusters)
+        """
         return np.sqrt(self._squared(X, self_products=True))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return minus the sum of the squared distances from the nearest centres."""
+        """Return minus the sum of the squared distances from the nearest centres.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+        y : ignored
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
         nearest = self._squared(X, self_products=True).min(axis=1)
         return -float(nearest.sum() if sample_weight is None else np.asarray(sample_weight) @ nearest)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
-        return learner_to_parts(
-            self,
-            mixing=self._features_map.mixing,
-            points=self._centres.points,
-            weights=self.cluster_weights_,
-            inertia=self.inertia_,
-            n_iter=self.n_iter_,
-        )
+    @property
+    def _weights(self) -> Array:
+        """The weights of the clusters, as a file calls them."""
+        return self.cluster_weights_
 
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelKMeans:
-        """Return the model that was stored."""
-        model: KernelKMeans
-        model, found = learner_from_parts(cls, arrays, content, kernel)
-        d = model.dictionary_
-        features: Any = FixedFeatures(d.kernel, d.atoms, found["mixing"])
-        model._features_map, model._centres = features, Centres.of(found["points"], features.mixing)
-        model.cluster_weights_ = found["weights"]
-        model.dual_coef_, model._n_features_out = model._centres.coef, len(found["points"])
-        model.inertia_, model.n_iter_ = found["inertia"], found["n_iter"]
-        return model
+    @_weights.setter
+    def _weights(self, weights: Array) -> None:
+        self.cluster_weights_ = weights
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        self._centres = Centres.of(found["_centres.points"], self._feature_map.mixing)
+        self.dual_coef_ = self._centres.coef
 
 
 def _means(sums: Array, counts: Array, mixing: Array, places: Array) -> Centres:

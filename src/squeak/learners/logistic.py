@@ -19,11 +19,11 @@ from scipy.special import expit, log_softmax, softmax
 from squeak.core import engine
 from squeak.core.kernels import block
 from squeak.core.nystrom import Features
-from squeak.core.rows import n_rows, take
-from squeak.core.sums import Arrays
+from squeak.core.rows import take
 from squeak.core.types import Array, Rows
 from squeak.learners.falkon import Preconditioner
-from squeak.learners.normal import lanes_for, tile_rows
+from squeak.learners.tiles import sum_tiles
+from squeak.trees.sums import Arrays
 
 NEWTON_STEPS = 50
 CG_STEPS = 40
@@ -58,29 +58,26 @@ class _Pass:
     B: Array
     offset: Array
 
-    def _lanes(self, X: Rows, pair: tuple[Any, Any], extra: Array | None) -> list[tuple[Array, Array]]:
+    def _sums(self, X: Rows, pair: tuple[Any, Any], extra: Array | None) -> Arrays:
         y, weight = pair
         mixing = self.features.mixing
         inner = mixing @ self.B if extra is None else mixing @ np.hstack([self.B, extra])
         outputs = self.B.shape[1]
-        tiles, lanes = engine.tiles(n_rows(X), tile_rows(len(mixing))), lanes_for(1)
 
-        def lane(number: int) -> tuple[Array, Array]:
-            total, value = np.zeros((len(mixing), outputs)), np.zeros(1)
-            for tile in tiles[number::lanes]:
-                values = block(self.features.kernel, take(X, tile), self.features.atoms)
-                found = values @ inner
-                F, w = found[:, :outputs] + self.offset, 1.0 if weight is None else weight[tile][:, None]
-                if extra is None:
-                    Y = y[tile].reshape(len(F), -1)
-                    value += np.sum(np.ravel(w) * losses(F, Y))
-                    right = probabilities(F) - Y
-                else:
-                    right = curved(probabilities(F), found[:, outputs:])
-                total += values.T @ (w * right)
-            return total, value
+        def add(sums: Arrays, tile: slice) -> None:
+            values = block(self.features.kernel, take(X, tile), self.features.atoms)
+            found = values @ inner
+            F, w = found[:, :outputs] + self.offset, 1.0 if weight is None else weight[tile][:, None]
+            if extra is None:
+                Y = y[tile].reshape(len(F), -1)
+                sums[1][:] += np.sum(np.ravel(w) * losses(F, Y))
+                right = probabilities(F) - Y
+            else:
+                right = curved(probabilities(F), found[:, outputs:])
+            sums[0][:] += values.T @ (w * right)
 
-        return engine.map_ordered(lane, range(min(lanes, len(tiles))))
+        total, value = sum_tiles(X, len(mixing), 1, lambda: (np.zeros((len(mixing), outputs)), np.zeros(1)), add)
+        return mixing.T @ total, value
 
 
 @dataclass(frozen=True)
@@ -89,8 +86,7 @@ class GradientTerm(_Pass):
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
         """Return the sums over a block, in tiles on the threads."""
-        found = self._lanes(X, pair, None)
-        return self.features.mixing.T @ sum(part for part, _ in found), sum(value for _, value in found)
+        return self._sums(X, pair, None)
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,7 @@ class HessianTerm(_Pass):
 
     def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
         """Return the sum over a block, in tiles on the threads."""
-        return (self.features.mixing.T @ sum(part for part, _ in self._lanes(X, pair, self.V)),)
+        return self._sums(X, pair, self.V)[:1]
 
 
 @dataclass

@@ -18,23 +18,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import cho_solve, cholesky, eigh
 
 from squeak.core import engine
 from squeak.core.kernels import block
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
-from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
+from squeak.learners.tiles import sum_tiles
+from squeak.trees.sums import Arrays
 
-TILE = 4096
-"""Rows of a tile at most: large, so that the symmetric product is most of the work."""
-
-TILE_BYTES = 32 * 2**20
 FEW = 512
 """Rows whose kernel values are computed and projected before the next ones are."""
 
-LANE_BYTES = 192 * 2**20
 UNKNOWN = 10**9
 """Rows of a source that does not say how many it has."""
 
@@ -51,14 +47,28 @@ SMALLEST_SQUARE = 1e-290
 """A sum of squares below has lost its digits, or vanished."""
 
 
-def tile_rows(m: int) -> int:
-    """Return how many rows of m numbers make a tile."""
-    return int(np.clip(TILE_BYTES // (8 * max(m, 1)), 256, TILE))
+def shifted_factor(S: Array, alpha: float) -> Array:
+    """Return the lower Cholesky factor of S + alpha·I, or say that alpha is lost in rounding."""
+    A = S.copy()
+    A[np.diag_indices_from(A)] += alpha
+    try:
+        return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"alpha {alpha:.3g} is lost in rounding beside eigenvalues of {np.linalg.norm(S, 2):.3g}: "
+            "use a larger alpha"
+        ) from None
 
 
-def lanes_for(m: int) -> int:
-    """Return how many sums are kept side by side: by the size alone, so that bits do not depend on threads."""
-    return int(np.clip(LANE_BYTES // (8 * max(m, 1) ** 2), 2, 16))
+def residual_sum(square: Array, moment: Array, beta: Array, alpha: float) -> Array:
+    """Return Σ w (y − f)² for every output, where (Σ w z zᵀ + alpha·I) β = Σ w z y, from sums alone.
+
+    What is no more than rounding counts as nothing; it is not a number where squares are too large for one.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = square - np.einsum("ij,ij->j", beta, moment + alpha * beta)
+        rounding = float(np.finfo(np.float64).eps) * len(beta) * square
+        return np.asarray(np.where(found <= rounding, 0.0, found) + 0.0 * square)
 
 
 def leading_directions(features: Features, n: float, alpha: float) -> Array | None:
@@ -112,35 +122,31 @@ class NormalTerm:
         U, outputs = self.leading, targets.shape[1]
         m = self.features.rank if U is None else len(U)
         r = 0 if U is None else U.shape[1]
-        tiles, lanes = engine.tiles(n_rows(X), tile_rows(len(self.features.mixing))), lanes_for(m)
 
-        def lane(number: int) -> Arrays:
+        def zero() -> Arrays:
             G, cross, top = np.zeros((m, m)), np.zeros((m, r)), np.zeros((r, r))
             b, first, square = np.zeros((m, outputs)), np.zeros((r, outputs)), np.zeros(outputs)
-            rows, firsts, total = np.zeros(m), np.zeros(r), np.zeros(outputs)
-            for tile in tiles[number::lanes]:
-                t = targets[tile]
-                root = None if weight is None else np.sqrt(weight[tile])[:, None]
-                t = t if root is None else t * root
-                ones = np.ones(len(t)) if root is None else root[:, 0]
-                u, c = self._columns(take(X, tile), root)
-                if U is not None:
-                    cross += u.T @ c
-                    top += c.T @ c
-                    first += c.T @ t
-                    firsts += ones @ c
-                G += u.T @ u
-                b += u.T @ t
-                rows += ones @ u
-                square += np.einsum("ij,ij->j", t, t)
-                total += ones @ t
-            return G, cross, top, b, first, rows, firsts, square, total
+            return G, cross, top, b, first, np.zeros(m), np.zeros(r), square, np.zeros(outputs)
 
-        found = engine.map_ordered(lane, range(min(lanes, len(tiles))))
-        sums = found[0]
-        for other in found[1:]:
-            for kept, array in zip(sums, other, strict=True):
-                kept += array
+        def add(sums: Arrays, tile: slice) -> None:
+            G, cross, top, b, first, rows, firsts, square, total = sums
+            t = targets[tile]
+            root = None if weight is None else np.sqrt(weight[tile])[:, None]
+            t = t if root is None else t * root
+            ones = np.ones(len(t)) if root is None else root[:, 0]
+            u, c = self._columns(take(X, tile), root)
+            if U is not None:
+                cross += u.T @ c
+                top += c.T @ c
+                first += c.T @ t
+                firsts += ones @ c
+            G += u.T @ u
+            b += u.T @ t
+            rows += ones @ u
+            square += np.einsum("ij,ij->j", t, t)
+            total += ones @ t
+
+        sums = sum_tiles(X, len(self.features.mixing), m, zero, add)
         size = float(n_rows(X)) if weight is None else float(weight.sum())
         return (*sums, np.array(size), np.array(float(n_rows(X))))
 
@@ -193,8 +199,7 @@ class NormalEquations:
         """Return the equations of all rows, in one pass; with an alpha, in the cheapest way that is safe for it."""
         leading = None
         if alpha is not None:
-            scale = 1.0 if data.weight is None else float(np.max(data.weight))
-            leading = leading_directions(features, scale * (data.n_at_most or UNKNOWN), alpha)
+            leading = leading_directions(features, data.heaviest * (data.n_at_most or UNKNOWN), alpha)
         term = NormalTerm(features, leading)
         return cls.of(term, data.sum(term))
 
@@ -239,19 +244,14 @@ class NormalEquations:
 
     def solve(self, alpha: float) -> Array:
         """Return β, by one Cholesky factor."""
-        from scipy.linalg import cho_factor, cho_solve
+        return np.asarray(cho_solve((shifted_factor(self.gram, alpha), True), self.moment))
 
-        A = self.gram.copy()
-        A[np.diag_indices_from(A)] += alpha
-        try:
-            return np.asarray(
-                cho_solve(cho_factor(A, lower=True, overwrite_a=True, check_finite=False), self.moment)
-            )
-        except np.linalg.LinAlgError:
-            raise ValueError(
-                f"alpha {alpha:.3g} is lost in rounding beside eigenvalues of {np.linalg.norm(self.gram, 2):.3g}: "
-                "use a larger alpha"
-            ) from None
+    def residual(self, beta: Array, alpha: float) -> Array:
+        """Return Σ w (y − f)² = Σ w y² − βᵀ(Σ w z y + alpha·β) for every output, at the solution for an alpha.
+
+        What is no more than rounding counts as nothing.
+        """
+        return residual_sum(self.square, self.moment, beta, alpha)
 
     def spectrum(self) -> Spectrum:
         """Return the eigenvalues and eigenvectors of Σ w z zᵀ, from which any alpha is cheap."""

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from squeak.core import state, storage
-from squeak.core.dictionary import Dictionary
+from squeak.core import state
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import diagonal, gram
-from squeak.core.nystrom import FixedFeatures, TriangularFeatures
 from squeak.core.rows import n_rows
-from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
-from squeak.core.sums import Arrays
+from squeak.core.saved import Layout, name_of
 from squeak.core.types import Array, Rows
-from squeak.learners.base import DictionaryLearner, all_or_nothing
-from squeak.learners.data import Training
+from squeak.data import by_blocks
+from squeak.learners.base import DictionaryLearner
 from squeak.learners.normal import UNKNOWN, NormalEquations, NormalTerm, leading_directions
 from squeak.learners.one_pass import OnePass
 from squeak.learners.preimage import preimages
-from squeak.learners.stored import learner_from_parts, learner_to_parts
+from squeak.learners.rows import Transformer, all_or_nothing
 from squeak.learners.tiles import atom_values
-from squeak.samplers.base import Sampler
+from squeak.trees.sums import Arrays
 
 NOISE = 1e-12
 """Eigenvalues below this part of the largest are rounding."""
@@ -51,8 +48,8 @@ class MomentTerm:
         return self.term(X, (moment_targets(self.term.features.kernel, X), pair[1]))
 
 
-@storage.register
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLearner):  # type: ignore[misc]
+@parameters
+class KernelPCA(Transformer, DictionaryLearner):
     """Principal components of the rows' feature vectors φ(x), found within the span of a dictionary.
 
     With features z(x) of the dictionary (‖z‖² ≤ k(x, x)) and Σ w z zᵀ = B Σ² Bᵀ (z − its mean in place of z where
@@ -110,36 +107,20 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
     """
 
     kind: ClassVar[str] = "kernel-pca"
-    _state: ClassVar[state.Table] = {
-        "mixing": state.numbers("m", "r"),
-        "gram": state.numbers("r", "r"),
-        "moment": state.numbers("r", 2),
-        "square": state.numbers(2),
-        "weight": state.number(low=state.LEAST),
-        "n": state.whole(low=1),
+    _state: ClassVar[Layout] = {
+        "_feature_map.mixing": state.numbers("m", "r"),
+        "_stream.equations.gram": state.numbers("r", "r"),
+        "_stream.equations.moment": state.numbers("r", 2),
+        "_stream.equations.square": state.numbers(2, low=0.0),
+        "_stream.equations.weight": state.number(low=state.LEAST),
+        "_stream.equations.n": state.whole(low=1),
     }
 
-    _stream: OnePass
+    _stream: OnePass = field(init=False)
 
-    def __init__(
-        self,
-        n_components: int | str | None = None,
-        kernel: Any = None,
-        centre: bool = True,
-        sampler: Sampler | None = None,
-        dictionary: Any = None,
-        max_atoms: int | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.centre = centre
-        self.sampler = sampler
-        self.dictionary = dictionary
-        self.max_atoms = max_atoms
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | str | None = field(default=None, kw_only=False)
+    kernel: Any = None
+    centre: bool = True
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
@@ -152,26 +133,26 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
             that can be read only once is learned in one pass (:meth:`partial_fit`).
         y : ignored
         sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
         self._check_pca_parameters()
-        if isinstance(X, RowSource):
-            data: Training = self._source(X, None, sample_weight, target=False)
-            if not data.repeatable and self.dictionary is None:
-                stream = OnePass.begin(self)
-                for found in X.blocks():
-                    stream.add(found.X, moment_targets(self._own_kernel(), found.X), None)
-                stream.preprocessing = X.preprocessing
-                return self._keep(stream)
-        else:
-            data = self._array(X, None, sample_weight, targets=False)
+        data = self._training(X, None, sample_weight, targets=False)
+        if not data.repeatable and self.dictionary is None:
+            stream = self._begin_stream(None)
+            for found in X.blocks():
+                stream.add(found.X, moment_targets(self._own_kernel(), found.X), None)
+            stream.preprocessing = X.preprocessing
+            return self._keep(stream)
         d = self._choose_dictionary(data, self._own_kernel(), None)
-        stream = OnePass(None, self._features(d), d)
-        assert stream.features is not None
+        features = self._features(d)
         mean = float(diagonal(d.kernel, d.atoms).mean())
         n = data.n_at_most or UNKNOWN
-        term = NormalTerm(stream.features, leading_directions(stream.features, n, RAW_UP_TO * mean * n))
-        stream.equations, stream.dimensions = NormalEquations.of(term, data.sum(MomentTerm(term))), 2
-        return self._keep(stream)
+        term = NormalTerm(features, leading_directions(features, n, RAW_UP_TO * mean * n))
+        equations = NormalEquations.of(term, data.sum(MomentTerm(term)))
+        return self._keep(OnePass(None, features, d, equations=equations, dimensions=2))
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelPCA:
@@ -180,30 +161,33 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         With a ``dictionary``, or after :meth:`fit`, the atoms stay and the result is that of one fit. Otherwise the
         dictionary is learned along the way by SQUEAK, and when it changes old rows are replaced by their projection
         on the new atoms: what they lose counts as reconstruction error.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : ignored
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
         self._check_pca_parameters()
         first = not hasattr(self, "_stream")
         data = self._array(X, None, sample_weight, targets=False, reset=first)
-        stream = OnePass.begin(self) if first else self._stream.copy()
+        stream = self._begin_stream(None) if first else self._stream.copy()
         stream.add(data.X, moment_targets(self._own_kernel() if first else self.kernel_, data.X), data.weight)
         return self._keep(stream)
 
     def _check_pca_parameters(self) -> None:
         self._check_choice()
-        k = self.n_components
-        whole = isinstance(k, int | np.integer) and not isinstance(k, bool) and k >= 1
-        if not (k is None or (isinstance(k, str) and k == "auto") or whole):
-            raise ValueError(f"n_components must be a whole number from 1 on, None or 'auto'; it is {k!r}")
-
-    def _features(self, d: Dictionary) -> TriangularFeatures:
-        return TriangularFeatures(d.kernel, d.atoms)
+        if self.n_components is not None and self.n_components != "auto":
+            check_whole("n_components", self.n_components)
 
     def _keep(self, stream: OnePass) -> KernelPCA:
         """Take the components from the sums, and leave all that is known in the model."""
-        equations, features = stream.equations, stream.features
-        assert equations is not None
-        assert features is not None
-        d = stream.dictionary
+        equations, d = stream.summed(), stream.dictionary
+        features = equations.features
         weight, trace = (float(value) for value in equations.square)
         mean = equations.moment[:, 0] / weight if self.centre else np.zeros(features.rank)
         values, vectors = eigh(equations.gram - weight * np.outer(mean, mean), check_finite=False)
@@ -220,7 +204,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         self.explained_variance_ = self.eigenvalues_ / weight
         self.explained_variance_ratio_ = self.eigenvalues_ / total if total > 0 else np.zeros(k)
         self.reconstruction_error_ = max(total - float(self.eigenvalues_.sum()), 0.0)
-        self.n_components_ = self._n_features_out = k
+        self.n_components_ = k
         self.dictionary_ = d
         return self
 
@@ -232,16 +216,35 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
             return max(1, int(np.sum(values > ridge)))
         return min(int(self.n_components), len(values))
 
+    @by_blocks
     def transform(self, X: Any) -> Array:
-        """Return the scores B_kᵀ(z(x) − mean) of every row, shape (n, k)."""
-        check_is_fitted(self)
-        return atom_values(self._rows_for(X), self.dictionary_, self.dual_coef_, self._mean @ self._basis)
+        """Return the scores B_kᵀ(z(x) − mean) of every row.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        rows = self._rows_for(X)
+        return atom_values(rows, self.dictionary_, self.dual_coef_, self._mean @ self._basis)
 
     def inverse_transform(self, X: Any) -> Array:
         """Return rows whose feature vectors are nearest to those that scores describe: pre-images.
 
         Exact for the linear kernel; for the Gaussian the nearest atoms and then a fixed-point iteration; for others
         the best combination of the nearest atoms. Rows are as the kernel sees them, after any preprocessing.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Scores, as :meth:`transform` returns them.
+
+        Returns
+        -------
+        array of shape (n, d)
         """
         check_is_fitted(self)
         scores = check_array(X, dtype=np.float64)
@@ -252,22 +255,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DictionaryLea
         points = scores @ self._basis.T + self._mean
         return preimages(self.dictionary_.kernel, self.dictionary_.atoms, points @ self._feature_map.mixing.T)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
-        equations = self._stream.equations
-        assert equations is not None
-        names = ("gram", "moment", "square", "weight", "n")
-        sums = {name: getattr(equations, name) for name in names}
-        return learner_to_parts(self, mixing=self._feature_map.mixing, **sums)
-
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelPCA:
-        """Return the model that was stored; its dictionary no longer changes."""
-        model: KernelPCA
-        model, found = learner_from_parts(cls, arrays, content, kernel)
-        d = model.dictionary_
-        features: Any = FixedFeatures(d.kernel, d.atoms, found.pop("mixing"))
-        stream = OnePass(None, features, d)
-        stream.equations = NormalEquations(features, **found)
-        model._check_pca_parameters()
-        return model._keep(stream)
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        self._check_pca_parameters()
+        sums = {name_of(path): value for path, value in found.items() if path.startswith("_stream.")}
+        equations = NormalEquations(self._feature_map, **sums)
+        if not np.isclose(equations.square[0], equations.weight, rtol=1e-6, atol=0.0):
+            raise ValueError("the weight of its rows is not that of its sums")
+        self._keep(OnePass(None, self._feature_map, self.dictionary_, equations=equations))

@@ -7,18 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from squeak.core import state, storage
-from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
+from squeak.core import state
+from squeak.core.constructors import parameters
+from squeak.core.saved import Layout
 from squeak.core.types import Array
-from squeak.learners.base import all_or_nothing
-from squeak.learners.data import Training
+from squeak.data import PredictsBlocks, by_blocks
+from squeak.learners.rows import all_or_nothing
 from squeak.learners.sgd import Descent
 from squeak.learners.sgd_learner import SgdLearner
 
 
-@storage.register
-class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # type: ignore[misc]
+@parameters
+class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, SgdLearner):
     """Least squares on random Fourier features, by mini-batch gradient steps: f(x) = mean(y) + w·φ(x).
 
     w ← w − step/(κ²·b)·t^(−decay)·Σ_batch φ(x)(f(x) − y), from 0; time O(rows·M·passes), memory O(b·M), and
@@ -37,7 +37,7 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
         κ²·b/(κ² + (b − 1)·λ) with the largest eigenvalue λ of the features' covariance.
     decay : float
         The step falls like t^(−decay); 0 is best in practice.
-    max_passes : int
+    max_iter : int
         Passes over the rows at most.
     validation_fraction : float
         Part of the rows (10,000 of them at most) that are held out to stop early; 0 for none.
@@ -66,8 +66,7 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
 
     References
     ----------
-    Carratino, Rudi, Rosasco, "Learning with SGD and random
-    features", NeurIPS 2018.
+    Carratino, Rudi, Rosasco, "Learning with SGD and random features", NeurIPS 2018.
 
     Examples
     --------
@@ -77,64 +76,28 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, (5000, 1))
     >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(5000)
-    >>> model = RandomFeatureRegressor(RBF(0.5), max_passes=20, random_state=0).fit(X, y)
+    >>> model = RandomFeatureRegressor(RBF(0.5), max_iter=20, random_state=0).fit(X, y)
     >>> model.coef_.shape, bool(model.score(X, y) > 0.97)
     ((603,), True)
     """
 
     kind: ClassVar[str] = "random-feature-regressor"
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        n_features: int | None = None,
-        batch_size: int | None = None,
-        step: float | str = "auto",
-        decay: float = 0.0,
-        max_passes: int = 20,
-        validation_fraction: float = 0.1,
-        patience: int = 2,
-        tol: float = 1e-3,
-        tail: float = 0.0,
-        shuffle: bool = True,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_features = n_features
-        self.batch_size = batch_size
-        self.step = step
-        self.decay = decay
-        self.max_passes = max_passes
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.tol = tol
-        self.tail = tail
-        self.shuffle = shuffle
-        self.random_state = random_state
-
-    @all_or_nothing
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> RandomFeatureRegressor:
-        """Learn from all rows.
-
-        Parameters
-        ----------
-        X : array, CSR, table, or row source
-            A row source carries its targets and is read block by block, once more than there are passes.
-        y : array of shape (n,) or (n, outputs)
-        sample_weight : array of shape (n,), optional
-        """
-        self._check_sgd()
-        if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True)
-        else:
-            data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-        self._forget()
-        self._fit(X, data)
-        return self
+    _state: ClassVar[Layout] = {**SgdLearner._state, "_single": state.flag()}
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> RandomFeatureRegressor:
-        """Learn from more rows, once through and in their order; the first block fixes features, step and mean."""
+        """Learn from more rows, once through and in their order; the first block fixes features, step and mean.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
         self._check_sgd()
         first = not hasattr(self, "_descent")
         data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True, reset=first)
@@ -169,23 +132,22 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, SgdLearner):  # t
         if self._single:
             self.coef_, self.intercept_ = coef[:, 0], float(descent.intercept[0])
 
+    @by_blocks
     def predict(self, X: Any) -> Array:
-        """Return f(x) for every row."""
-        values = self._values(X)
+        """Return f(x) for every row.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+
+        Returns
+        -------
+        array of shape (n,) or (n, outputs)
+        """
+        values = self._values(self._rows_for(X))
         return values[:, 0] if self._single else values
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted model's arrays and the rest as JSON data; more rows can be taken in after loading."""
-        return self._sgd_parts({"single": self._single})
-
-    @classmethod
-    def from_parts(
-        cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None
-    ) -> RandomFeatureRegressor:
-        """Return the model that was stored."""
-        model: RandomFeatureRegressor = cls._from_parts(arrays, content, kernel)
-        model._single = state.checked({"single": state.flag()}, {}, content)["single"]
-        model._restore(arrays, content)
-        if model._single and model._coef.shape[1] != 1:
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        if self._single and self._coef.shape[1] != 1:
             raise ValueError("the coefficients are those of several outputs")
-        return model

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import engine, state, storage
-from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import diagonal
-from squeak.core.nystrom import FixedFeatures
-from squeak.core.rows import n_rows, take
-from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
+from squeak.core import state
+from squeak.core.constructors import parameters
+from squeak.core.kernels import gram
+from squeak.core.saved import Layout
+from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
-from squeak.learners.base import all_or_nothing
+from squeak.data import PredictsBlocks, RowSource, by_blocks
 from squeak.learners.data import ArrayTraining, Training, as_numbers, centred
-from squeak.learners.normal import SMALL, UNKNOWN, NormalEquations, tile_rows
+from squeak.learners.drawn import Drawn, drawn_from, watched
+from squeak.learners.intervals import check_coverage, interval
+from squeak.learners.left_out import LeftOut, sample_of
+from squeak.learners.normal import SMALL, UNKNOWN, NormalEquations
 from squeak.learners.one_pass import OnePass
+from squeak.learners.rows import all_or_nothing
 from squeak.learners.solving import RidgeLearner
-from squeak.learners.stored import learner_from_parts, learner_to_parts
 from squeak.learners.tuning import wants_search
-from squeak.samplers.base import Sampler
+from squeak.samplers.dictionary import Dictionary
+
+UNKNOWN_NOISE = (
+    "the model's file was written before models kept the noise of their fit, or the squares of the targets are too "
+    "large for float64; fit it anew, with scaled targets"
+)
 
 
-@storage.register
-class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: ignore[misc]
+@parameters
+class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner):
     """Kernel ridge regression on a dictionary of the rows: scikit-learn's KernelRidge for any number of rows.
 
     Minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over the functions f = Σ_j c_j k(·, atom_j): with features
@@ -73,6 +77,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     dual_coef_ : array of shape (m,) or (m, outputs)
     intercept_ : array of shape (outputs,)
     alpha_ : float
+    noise_ : array of shape (outputs,)
+        The standard deviation of the noise, in units of the targets.
+    relevance_ : array of shape (columns,)
+        The share of each column in how much the model changes.
     dictionary_, kernel_, solver_, rank_, n_iter_
     condition_ : float or None
         Of FALKON's preconditioned system, from its own scalars.
@@ -84,8 +92,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
 
     References
     ----------
-    The theory page. Rudi, Carratino,
-    Rosasco, "FALKON", NIPS 2017.
+    The theory page. Rudi, Carratino, Rosasco, "FALKON", NIPS 2017.
 
     Examples
     --------
@@ -101,112 +108,49 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
     """
 
     kind: ClassVar[str] = "kernel-ridge"
-    _state: ClassVar[state.Table] = {
-        "dual_coef": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
-        "intercept": state.numbers("intercepts", low=-state.HUGE, high=state.HUGE),
-        "gram": state.numbers("r", "r", optional=True),
-        "mixing": state.numbers("m", "r", optional=True),
-        "alpha": state.number(low=0.0),
+    _state: ClassVar[Layout] = {
+        "dual_coef_": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
+        "intercept_": state.numbers("intercepts", low=-state.HUGE, high=state.HUGE),
+        "_gram": state.numbers("r", "r", optional=True),
+        "_feature_map.mixing": state.numbers("m", "r", optional=True),
+        "alpha_": state.number(low=0.0),
         "regularised": state.flag(),
-        "solver": state.text(),
-        "estimated": state.flag(optional=True),
+        "solver_": state.text(),
+        "_estimated": state.flag(optional=True),
+        "_left_out.noise": state.numbers("outputs", low=0.0, high=state.HUGE, optional=True),
+        "_left_out.weight": state.number(low=0.0, optional=True),
+        "_left_out.scores": state.numbers("scores", "outputs", optional=True),
+        "_left_out.score_weights": state.numbers("scores", low=0.0, optional=True),
     }
 
-    _stream: OnePass
-    _estimated: bool
+    _stream: OnePass = field(init=False)
+    _estimated: bool = field(init=False)  # whether FALKON's deviation is; unknown for old files
+    _left_out: LeftOut = field(init=False)
+    _drawn: Drawn | None = field(init=False)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        alpha: float | str = 1.0,
-        sampler: Sampler | None = None,
-        dictionary: Any = None,
-        max_atoms: int | None = None,
-        fit_intercept: bool = False,
-        solver: str = "auto",
-        regularised: bool = False,
-        preconditioner: str = "auto",
-        max_iter: int = 50,
-        tol: float = 1e-7,
-        memory_budget: float | None = None,
-        warm_start: bool = False,
-        callback: Callable[[int, Array], bool | None] | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.sampler = sampler
-        self.dictionary = dictionary
-        self.max_atoms = max_atoms
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.regularised = regularised
-        self.preconditioner = preconditioner
-        self.max_iter = max_iter
-        self.tol = tol
-        self.memory_budget = memory_budget
-        self.warm_start = warm_start
-        self.callback = callback
-        self.random_state = random_state
-        self.verbose = verbose
+    fit_intercept: bool = False
 
-    @all_or_nothing
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: float = 30.0,
-    ) -> KernelRidge:
-        """Learn from all rows.
-
-        Parameters
-        ----------
-        X : array, CSR, table, or row source
-            A row source carries its targets, is read block by block, and on the workers of a cluster where a Dask
-            client is active; one that can be read only once is learned in one pass (:meth:`partial_fit`).
-        y : array of shape (n,) or (n, outputs)
-        sample_weight : array of shape (n,), optional
-        checkpoint : path, optional
-            Keep the state of a fit on a row source in this file, replaced as the fit goes on: the dictionary's
-            stream, then the sums of every pass. If the process dies, the same call goes on from there and ends in
-            the same bits. A file that holds an unfinished fit of other parameters or other data is refused. It
-            needs a number as ``random_state``, and is not for a cluster.
-        every : float
-            Seconds between two writes of the checkpoint; 0 writes after every block.
-        """
-        if checkpoint is None:
-            return self._fit(X, y, sample_weight)
-        from squeak.learners.checkpoint import fit_kept
-
-        self._check_ridge_parameters()
-        fit_kept(self, X, y, sample_weight, checkpoint, every)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelRidge:
-        """Learn from all rows; ``run`` keeps what is learned in a checkpoint."""
-        self._check_ridge_parameters()
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> None:
         self._forget()
-        if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True, run=run)
-            if not data.repeatable and self.dictionary is None:
-                if self.alpha == "auto" or wants_search(self._own_kernel()):
-                    raise ValueError(
-                        "rows that can be read only once leave nothing for 'auto' to search: give numbers"
-                    )
-                return self._fit_once(X)
-        else:
-            data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
+        data = self._training(X, y, sample_weight, numeric=True, run=run)
+        if not data.repeatable and self.dictionary is None:
+            if self.alpha == "auto" or wants_search(self._own_kernel()):
+                raise ValueError("rows that can be read only once leave nothing for 'auto' to search: give numbers")
+            self._fit_once(X)
+            return
+        seed = draw_seed(self.random_state)
+        seen = data = watched(data, seed)
+        data, d = self._centred(data)
+        coef = self._solve(data, d)
+        single = data.y.ndim == 1 if isinstance(data, ArrayTraining) else coef.shape[1] == 1
+        self._keep(d, coef, single, drawn_from(seen, seed))
+
+    def _centred(self, data: Training) -> tuple[Training, Dictionary]:
+        """Return the rows, less their mean where there is an intercept and they are in memory; and their atoms."""
         self.intercept_ = np.zeros(1)
         if self.fit_intercept and isinstance(data, ArrayTraining):
             data, self.intercept_ = centred(data)
-        d = self._dictionary_of(data)
-        coef = self._solve(data, d)
-        single = data.y.ndim == 1 if isinstance(data, ArrayTraining) else coef.shape[1] == 1
-        return self._keep(d, coef, single=single)
+        return data, self._dictionary_of(data)
 
     def _falkon(self, data: Any, d: Dictionary, features: Any) -> Array:
         coef = super()._falkon(data, d, features)
@@ -216,22 +160,73 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         return coef
 
     def _forget(self) -> None:
-        for name in ("_stream", "_gram", "dictionary_", "dual_coef_"):
+        for name in ("_stream", "_gram", "_estimated", "_left_out", "_drawn", "dictionary_", "dual_coef_"):
             self.__dict__.pop(name, None)
 
-    def _keep(self, d: Dictionary, coef: Array, single: bool) -> KernelRidge:
+    def _keep(self, d: Dictionary, coef: Array, single: bool, drawn: Drawn | None) -> None:
         self.dual_coef_ = coef[:, 0] if single else coef
-        self.dictionary_ = d
-        return self
+        self.dictionary_, self._drawn = d, drawn
+        before = self._left_out.before if hasattr(self, "_left_out") else None
+        residual, weight = self._sums or (None, None)
+        sums: dict[str, Any] = {"residual": residual, "weight": weight}
+        self._left_out = self._errors(coef, **sums, sample=sample_of(drawn), before=before)
 
-    def _fit_once(self, source: RowSource) -> KernelRidge:
-        one = OnePass.begin(self)
-        for block_ in source.blocks():
-            one.add(block_.X, as_numbers(block_.y), None)
-        if source.preprocessing is not None:
-            one.preprocessing = source.preprocessing
-        one.into(self)
-        return self
+    def _errors(self, coef: Array, **known: Any) -> LeftOut:
+        """Return what the fit says of its errors, of which nothing is computed before it is asked for."""
+        return LeftOut(self._feature_map, self._gram, self.alpha_, coef, self.intercept_, **known)
+
+    def _fit_once(self, source: RowSource) -> None:
+        stream = self._drawing_stream()
+        for block in source.blocks():
+            stream.add(block.X, as_numbers(block.y), None)
+        stream.preprocessing = source.preprocessing
+        self._take(stream)
+
+    def _drawing_stream(self) -> OnePass:
+        """Return the state before the first row of a stream, some of whose rows are drawn."""
+        stream = self._begin_stream(float(self.alpha))
+        return replace(stream, drawn=Drawn(draw_seed(self.random_state)))
+
+    def _take(self, stream: OnePass) -> None:
+        """Solve the equations of a stream, and keep what was found."""
+        equations, mean = stream.summed(), np.zeros(1)
+        if stream.fit_intercept:
+            equations, mean = equations.centred()
+        features = self._hold(equations.features)
+        self.solver_, self.n_iter_, self.condition_ = "direct", 1, None
+        self.alpha_, self.intercept_ = float(self.alpha), stream.intercept + mean
+        coef = features.mixing @ self._direct(equations)
+        if not np.isfinite(equations.square).all():
+            self._sums = None  # it goes on from a file that has none
+        self._keep(stream.dictionary, coef, stream.dimensions == 1, stream.drawn)
+
+    def _after_fit(self) -> OnePass:
+        """Return the stream that goes on from a fit: its atoms and its intercept stay.
+
+        The right sides of the normal equations are those that its solution solves, Σ w z yᵀ = (Σ w z zᵀ +
+        alpha·I)β. With features Mᵀ(K + ridge·S⁻²)M = I, ridge 0 unless they are regularised, the coefficients M β
+        of the atoms give β = Mᵀ(K + ridge·S⁻²)·coef.
+        """
+        if not hasattr(self, "_gram") or self.solver_ == "falkon":
+            raise ValueError(
+                f"this {type(self).__name__} was fitted by FALKON and holds no sums that rows could be added to: "
+                "fit it with solver='direct', or give all rows to partial_fit"
+            )
+        d, features = self.dictionary_, self._feature_map
+        coef = self.dual_coef_.reshape(len(d), -1)
+        turned = gram(d.kernel, d.atoms) @ coef
+        if self.regularised:
+            turned += d.ridge * coef / d.weights[:, None]
+        beta = features.mixing.T @ turned
+        right, residual = self._gram @ beta + self.alpha_ * beta, self._left_out.residual_sum()
+        unknown = np.full(coef.shape[1], np.nan)
+        square = np.einsum("ij,ij->j", beta, right + self.alpha_ * beta) + (
+            unknown if residual is None else residual
+        )
+        equations = NormalEquations(features, self._gram, right, square, self._left_out.weight or 0.0, 0)
+        drawn = getattr(self, "_drawn", None) or Drawn(draw_seed(self.random_state))
+        stream = OnePass(None, features, d, equations=equations, intercept=self.intercept_, drawn=drawn)
+        return replace(stream, dimensions=self.dual_coef_.ndim)
 
     def _streams(self) -> bool:
         """Tell whether rows can be learned from one block at a time: sums, and nothing to search for."""
@@ -247,14 +242,24 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
         on the new atoms, G ← T G Tᵀ, b ← T b with T = M_newᵀ K(new, old) M_old. What is lost is the part of old
         rows outside the new span; with rows in random order it is within the noise (docs/learners.md). After
         :meth:`fit`, or in a model that was loaded, the atoms and the intercept stay, and the sums grow from there.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
         """
         self._check_ridge_parameters()
         first = not hasattr(self, "dual_coef_")
         data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True, reset=first)
         if first:
-            stream = OnePass.begin(self)
+            stream = self._drawing_stream()
         else:
-            stream = self._stream.copy() if hasattr(self, "_stream") else OnePass.after_fit(self)
+            stream = self._stream.copy() if hasattr(self, "_stream") else self._after_fit()
         if not first and data.y.ndim != stream.dimensions:
             raise ValueError(f"y has {data.y.ndim} dimensions; it had {stream.dimensions} before")
         outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
@@ -262,80 +267,133 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RidgeLearner):  # type: igno
             raise ValueError("y has another number of outputs than before")
         stream.add(data.X, data.y, data.weight)
         self._stream = stream
-        stream.into(self)
+        self._take(stream)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return f(x) for every row, and the posterior's standard deviation of f where asked for.
+    @property
+    def noise_(self) -> Array:
+        """The standard deviation of the noise for each output, in units of the targets, as the fit estimates it."""
+        if not hasattr(self, "_left_out") or self._left_out.noise is None:
+            raise AttributeError(f"noise_ is not known: {UNKNOWN_NOISE}")
+        return self._left_out.noise
 
-        In the Gaussian-process view with noise variance alpha, var f(x) = k(x, x) − ‖z‖² + alpha·zᵀ(Σ w z zᵀ +
-        alpha·I)⁻¹z; the last matrix is the factor of the fit. After FALKON on many rows and atoms, where that
-        factor would take longer than the fit, it is that of the preconditioner, and a warning says so. The scale
-        is the kernel's, as in scikit-learn: far from all rows the deviation is √k(x, x), 1 for an RBF. In the
-        targets' units it is c times as large for the kernel c²·k and the penalty c²·alpha, which give the same
-        predictions.
+    @by_blocks
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return f(x) for every row, and the standard deviation of a new target there where asked for.
+
+        It is in units of the targets, std(x) = σ̂·√(1 + s²(x)/alpha). In the Gaussian-process view with noise
+        variance alpha, s² = k(x, x) − ‖z‖² + alpha·zᵀ(Σ w z zᵀ + alpha·I)⁻¹z is the posterior variance of f on the
+        kernel's scale, and σ̂² = Σ w (y − f)²/(Σ w − freedom), ``noise_``², is the noise that the residuals show,
+        with the effective degrees of freedom tr(G(G + alpha·I)⁻¹), G = Σ w z zᵀ. Of f itself the deviation is
+        √(std² − ``noise_``²). Near the rows std is little more than the noise; far from all of them it grows to
+        σ̂·√(1 + k(x, x)/alpha). After FALKON on many rows and atoms, where G would take longer than the fit, it is
+        that of the preconditioner, and a warning says so.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+        return_std : bool
+
+        Returns
+        -------
+        mean : array of shape (n,) or (n, outputs)
+        std : array of shape (n,) or (n, outputs)
+            Where it was asked for.
         """
-        check_is_fitted(self)
         rows = self._rows_for(X)
         values = self._values(rows)
         mean = values[:, 0] if self.dual_coef_.ndim == 1 else values
         return (mean, self._std(rows)) if return_std else mean
 
     def _std(self, X: Rows) -> Array:
-        from scipy.linalg import cholesky, solve_triangular
-
-        if not hasattr(self, "_gram"):
-            raise ValueError("return_std needs the factor of the fit, which this model does not hold")
-        if self.solver_ == "falkon" and self._estimated:
+        noise = None if self._known_errors() is None else self._left_out.noise
+        if noise is None:
+            raise ValueError(f"the deviation is not known: {UNKNOWN_NOISE}")
+        if self.solver_ == "falkon" and getattr(self, "_estimated", None) is not False:
             warnings.warn(
                 "after FALKON on so many rows and atoms the deviation is estimated from its preconditioner and "
                 "may be some percent off: fit with solver='direct' for the exact one",
                 stacklevel=3,
             )
-        A = self._gram.copy()
-        A[np.diag_indices_from(A)] += self.alpha_
-        try:
-            factor, features = cholesky(A, lower=True, overwrite_a=True), self._feature_map
-        except np.linalg.LinAlgError:
-            raise ValueError("return_std needs a factor of the fit, and its matrix has none: raise alpha") from None
-        inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
-        out = np.empty(n_rows(X))
+        spread = self._left_out.spread(X)
+        return np.asarray(noise[0] * spread if self.dual_coef_.ndim == 1 else spread[:, None] * noise)
 
-        def fill(tile: slice) -> None:
-            part = take(X, tile)
-            z = features.block(part)
-            left = diagonal(features.kernel, part) - np.einsum("ij,ij->i", z, z)
-            v = z @ inverse.T
-            out[tile] = np.sqrt(np.maximum(left, 0.0) + self.alpha_ * np.einsum("ij,ij->i", v, v))
+    def _known_errors(self) -> LeftOut | None:
+        """Return what is known of the errors; None for a file that has no factor of the fit."""
+        return getattr(self, "_left_out", None)
 
-        engine.map_ordered(fill, engine.tiles(n_rows(X), tile_rows(len(features.mixing))))
-        return out
+    @by_blocks
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Return an interval for every row that a new target lies in with a probability of ``coverage``.
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the fitted model's arrays and the rest as JSON data."""
-        measured = {"gram": self._gram, "mixing": self._feature_map.mixing} if hasattr(self, "_gram") else {}
-        return learner_to_parts(
-            self,
-            dual_coef=self.dual_coef_,
-            intercept=self.intercept_,
-            alpha=self.alpha_,
-            regularised=bool(self.regularised),
-            solver=self.solver_,
-            estimated=bool(self._estimated) if self.solver_ == "falkon" else None,
-            **measured,
-        )
+        Of up to 4,000 rows of the fit, drawn by ``random_state``, the model knows the leave-one-out scores
+        t_i = (y_i − f₋ᵢ(x_i))/u₋ᵢ(x_i), u = √(1 + s²/alpha) the spread of :meth:`predict`, without a refit:
+        y − f₋ᵢ = (y − f)/(1 − h), h = w zᵀ(Σ w z zᵀ + alpha·I)⁻¹z. The interval is f(x) ± q·u(x), q the
+        ⌈(k + 1)·coverage⌉-th smallest of k values |t_i|; where targets are skewed, the two ends lie at the
+        distances of the narrowest interval with the same share of scores (``learners.intervals``).
 
-    @classmethod
-    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> KernelRidge:
-        """Return the model that was stored."""
-        model: KernelRidge
-        model, found = learner_from_parts(cls, arrays, content, kernel)
-        model.dual_coef_, model.intercept_ = found["dual_coef"], found["intercept"]
-        if len(model.intercept_) not in (1, *model.dual_coef_.shape[1:]):
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+        coverage : float
+            Between 0 and 1, both excluded.
+
+        Returns
+        -------
+        low, high : arrays of shape (n,) or (n, outputs)
+            Infinite where the rows are too few: 90% takes nine. Of several outputs each is covered by itself.
+
+        Notes
+        -----
+        Rows of the fit and new rows must be drawn alike (exchangeable). Were the scores those of rows kept back,
+        coverage would be guaranteed for every number of rows and every distribution, on average over rows (not at
+        each x): Vovk et al. 2005; Lei et al. 2018. That they are leave-one-out scores makes it approximate. The
+        residuals are exact, with an atom left out together with its row, but the other atoms, kernel, alpha and
+        intercept were chosen with all rows at hand; and the interval is set around the fit of all rows (the
+        "jackknife" of Barber et al. 2021: it relies on a fit that changes little with one row).
+        With sample weights a score counts as its row's weight. After FALKON on many rows and atoms h is
+        estimated. After ``partial_fit`` on a model from a file, its older scores stay as they were.
+
+        References
+        ----------
+        Vovk, Gammerman, Shafer, "Algorithmic Learning in a Random World", 2005. Lei, G'Sell, Rinaldo, Tibshirani,
+        Wasserman, "Distribution-Free Predictive Inference for Regression", JASA 2018. Barber, Candès, Ramdas,
+        Tibshirani, "Predictive inference with the jackknife+", Annals of Statistics 2021.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from squeak import KernelRidge
+        >>> from squeak.kernels import RBF
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-3, 3, (4000, 1))
+        >>> y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(4000)
+        >>> model = KernelRidge(RBF(0.5), alpha=0.1, max_atoms=50, random_state=0).fit(X[:2000], y[:2000])
+        >>> low, high = model.predict_interval(X[2000:], coverage=0.9)
+        >>> bool(0.88 < np.mean((low <= y[2000:]) & (y[2000:] <= high)) < 0.92)
+        True
+        """
+        coverage, rows = check_coverage(coverage), self._rows_for(X)
+        errors = self._known_errors()
+        scores = None if errors is None else errors.scores
+        if errors is None or scores is None:
+            raise ValueError(f"the interval is not known: {UNKNOWN_NOISE}")
+        low, high = interval(self._values(rows), errors.spread(rows), scores, coverage, errors.score_weights)
+        return (low[:, 0], high[:, 0]) if self.dual_coef_.ndim == 1 else (low, high)
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        if (found.get("_gram") is None) != (found.get("_feature_map.mixing") is None):
+            raise ValueError("it holds the factor of the fit without its features, or these without it")
+        if len(self.intercept_) not in (1, *self.dual_coef_.shape[1:]):
             raise ValueError("the intercept does not fit the coefficients")
-        model.alpha_, model.regularised, model.solver_ = found["alpha"], found["regularised"], found["solver"]
-        model._estimated = found["estimated"] is not False
-        if found["gram"] is not None:
-            model._gram = found["gram"]
-            model._feature_map = FixedFeatures(model.kernel_, model.dictionary_.atoms, found["mixing"])
-        return model
+        if hasattr(self, "_gram") and hasattr(self, "_feature_map"):
+            noise, weight, scores, weights = (
+                found[f"_left_out.{name}"] for name in ("noise", "weight", "scores", "score_weights")
+            )
+            coef, known = (
+                self.dual_coef_.reshape(len(self.dictionary_), -1),
+                noise is not None and weight is not None,
+            )
+            self._left_out = self._errors(coef, weight=weight, known_noise=noise if known else None)
+            self._left_out.before = None if scores is None else (scores, weights)

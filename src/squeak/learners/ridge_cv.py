@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.core import storage
-from squeak.core.seeds import RandomState
-from squeak.core.sources import RowSource
+from squeak.core.checks import check_positive
+from squeak.core.constructors import parameters
+from squeak.core.seeds import draw_seed
 from squeak.core.types import Array
-from squeak.learners.data import ArrayTraining, Shifted, Training, centred
+from squeak.learners.data import ArrayTraining, Shifted
+from squeak.learners.drawn import drawn_from, watched
 from squeak.learners.ridge import KernelRidge
-from squeak.learners.solving import check_alpha
 from squeak.learners.tuning import leave_one_out
-from squeak.samplers.base import Sampler
 
 DEFAULT_ALPHAS = tuple(float(alpha) for alpha in np.geomspace(1e-3, 1e3, 13))
 
 
-@storage.register
+@parameters
 class KernelRidgeCV(KernelRidge):
     """Kernel ridge regression on a dictionary, with the alpha of least leave-one-out error.
 
@@ -65,49 +64,33 @@ class KernelRidgeCV(KernelRidge):
 
     kind: ClassVar[str] = "kernel-ridge-cv"
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        alphas: Any = DEFAULT_ALPHAS,
-        sampler: Sampler | None = None,
-        dictionary: Any = None,
-        max_atoms: int | None = None,
-        fit_intercept: bool = False,
-        regularised: bool = False,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.alphas = alphas
-        self.sampler = sampler
-        self.dictionary = dictionary
-        self.max_atoms = max_atoms
-        self.fit_intercept = fit_intercept
-        self.regularised = regularised
-        self.random_state = random_state
-        self.verbose = verbose
+    alphas: Any = field(default=DEFAULT_ALPHAS, kw_only=False)
 
-    solver, preconditioner, max_iter, tol, memory_budget = "direct", "auto", 1, 1e-7, None
-    warm_start = False
-    callback: Callable[[int, Array], bool | None] | None = None
-    alpha: Any = "auto"
+    alpha: float | str = field(default="auto", init=False)  # what follows is not for the user to choose
+    solver: str = field(default="direct", init=False)
+    preconditioner: str = field(default="auto", init=False)
+    max_iter: int = field(default=1, init=False)
+    tol: float = field(default=1e-7, init=False)
+    memory_budget: float | None = field(default=None, init=False)
+    warm_start: bool = field(default=False, init=False)
+    callback: Callable[[int, Array], bool | None] | None = field(default=None, init=False)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> KernelRidge:
-        """Learn from all rows, in two passes."""
-        alphas = np.array([check_alpha(alpha) for alpha in np.atleast_1d(self.alphas).tolist()])
+    def _check_ridge_parameters(self) -> None:
+        for alpha in np.atleast_1d(self.alphas).tolist():
+            check_positive("alpha", alpha)
         self._check_choice()
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> None:
+        """Learn from all rows, in two passes."""
         self._forget()
-        if isinstance(X, RowSource):
-            data: Training = self._source(X, y, sample_weight, numeric=True, run=run)
-            if not data.repeatable:
-                raise ValueError("leave-one-out errors take a second pass: an iterator can be read only once")
-        else:
-            data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-        self.intercept_ = np.zeros(1)
-        if self.fit_intercept and isinstance(data, ArrayTraining):
-            data, self.intercept_ = centred(data)
-        d = self._dictionary_of(data)
-        features = self._features(d)
+        data = self._training(X, y, sample_weight, numeric=True, run=run)
+        if not data.repeatable:
+            raise ValueError("leave-one-out errors take a second pass: an iterator can be read only once")
+        seed = draw_seed(self.random_state)
+        seen = data = watched(data, seed)
+        data, d = self._centred(data)
+        alphas = np.array([float(alpha) for alpha in np.atleast_1d(self.alphas).tolist()])
+        features = self._hold(self._features(d))
         equations = self._equations(data, features, float(alphas.min()))
         spectrum = equations.spectrum()
         if isinstance(data, ArrayTraining):
@@ -119,9 +102,9 @@ class KernelRidgeCV(KernelRidge):
         self.alpha_ = float(alphas[int(np.argmin(self.errors_))])
         path = np.array([features.mixing @ spectrum.solve(alpha) for alpha in alphas.tolist()])
         self.coef_path_ = path[:, :, 0] if single else path
-        self.solver_, self.rank_, self._feature_map, self.condition_ = "direct", features.rank, features, None
-        self._gram, self.n_iter_ = equations.gram, 1
-        return self._keep(d, path[int(np.argmin(self.errors_))], single=single)
+        self.solver_, self._gram, self.n_iter_, self.condition_ = "direct", equations.gram, 1, None
+        self._sums = (spectrum.residual(self.alpha_), equations.weight)
+        self._keep(d, path[int(np.argmin(self.errors_))], single, drawn_from(seen, seed))
 
     def _streams(self) -> bool:
         """Return False: leave-one-out errors need the rows again."""

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import eigvalsh
-from scipy.special import expit, log_softmax, softmax
 
 from squeak.core import engine
 from squeak.core.fourier import FourierFeatures
 from squeak.core.rows import join, n_rows, take
 from squeak.core.seeds import ORDER, coins, generator_at
 from squeak.core.types import Array, Rows
+from squeak.learners.logistic import losses, probabilities
 
 SAMPLE_ROWS = 1000
 """Rows from which the kernel's width and the features' largest eigenvalue are learned."""
@@ -57,13 +57,11 @@ class Logistic:
 
     def slope(self, F: Array, Y: Array) -> Array:
         """Return the probabilities minus y."""
-        return np.asarray((expit(F) if F.shape[1] == 1 else softmax(F, axis=1)) - Y)
+        return np.asarray(probabilities(F) - Y)
 
     def value(self, F: Array, Y: Array) -> Array:
         """Return minus the log-likelihood; large values do not overflow."""
-        if F.shape[1] == 1:
-            return np.asarray(np.logaddexp(0.0, F[:, 0]) - Y[:, 0] * F[:, 0])
-        return np.asarray(-np.sum(Y * log_softmax(F, axis=1), axis=1))
+        return losses(F, Y)
 
 
 class Lowest:
@@ -142,28 +140,28 @@ class Survey:
 
 
 class Descent:
-    """Coefficients on their way down; between calls, ``coef`` is after step ``t``, a batch may be half summed."""
+    """Coefficients on their way down: ``last``, after so many ``steps``; a batch may be half summed."""
 
     def __init__(
         self, features: FourierFeatures, loss: Loss, intercept: Array, batch: int, step: float, decay: float
     ) -> None:
         self.features, self.loss, self.intercept = features, loss, intercept
-        self.batch, self.step, self.decay = batch, step, decay
-        self.coef = np.zeros((features.rank, len(intercept)))
-        self.t = 0
-        self._gradient, self._filled = np.zeros_like(self.coef), 0
-        self._tail_from, self._tail, self._tail_steps = 0, np.zeros_like(self.coef), 0
+        self.batch, self.step_length, self.decay = batch, step, decay
+        self.last = np.zeros((features.rank, len(intercept)))
+        self.steps = self.passes = 0
+        self._gradient, self._filled = np.zeros_like(self.last), 0
+        self._tail_from, self._tail, self._tail_steps = 0, np.zeros_like(self.last), 0
 
     def copy(self) -> Descent:
         """Return a descent of its own at the same point."""
         other = copy(self)
-        other.coef, other._gradient, other._tail = self.coef.copy(), self._gradient.copy(), self._tail.copy()
+        other.last, other._gradient, other._tail = self.last.copy(), self._gradient.copy(), self._tail.copy()
         return other
 
     def begin(self, rows: int, tail: float) -> None:
         """Begin a pass over so many rows; the iterates of the last part ``tail`` of its steps are averaged."""
         steps = -(-rows // self.batch)
-        self._tail_from = self.t + steps - int(np.ceil(tail * steps)) if tail > 0 else self.t + steps + 1
+        self._tail_from = self.steps + steps - int(np.ceil(tail * steps)) if tail > 0 else self.steps + steps + 1
         self._tail[:], self._tail_steps = 0.0, 0
 
     def feed(self, X: Rows, encode: Callable[[Any], Array], y: Any, weight: Any, order: Any) -> None:
@@ -181,15 +179,15 @@ class Descent:
         """Take the step of a last, smaller batch, and return the coefficients: the tail's mean where asked for."""
         if self._filled:
             self._take_step()
-        return self._tail / self._tail_steps if self._tail_steps else self.coef.copy()
+        return self._tail / self._tail_steps if self._tail_steps else self.last.copy()
 
     def _take_step(self) -> None:
-        self.t += 1
-        length = self.step / self.features.bound * self.t**-self.decay
-        self.coef -= length / self.batch * self._gradient
+        self.steps += 1
+        length = self.step_length / self.features.bound * self.steps**-self.decay
+        self.last -= length / self.batch * self._gradient
         self._gradient[:], self._filled = 0.0, 0
-        if self.t > self._tail_from:
-            self._tail += self.coef
+        if self.steps > self._tail_from:
+            self._tail += self.last
             self._tail_steps += 1
 
     def _sum(self, X: Rows, Y: Array, weight: Any) -> Array:
@@ -197,7 +195,7 @@ class Descent:
 
         def tile_sum(tile: slice) -> Array:
             Z = self.features.block(take(X, tile))
-            slope = self.loss.slope(Z @ self.coef + self.intercept, Y[tile])
+            slope = self.loss.slope(Z @ self.last + self.intercept, Y[tile])
             return np.asarray(Z.T @ (slope if weight is None else slope * weight[tile, None]))
 
         tiles = self.features.tiles(len(Y))
@@ -225,8 +223,7 @@ def safe_step(features: FourierFeatures, sample: Rows, batch: int) -> float:
 
     References
     ----------
-    Ma, Bassily, Belkin, "The
-    power of interpolation", 2018.
+    Ma, Bassily, Belkin, "The power of interpolation", 2018.
     """
     n = n_rows(sample)
     K = features.kernel(sample) / n

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
-from typing import Any
+from dataclasses import field
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from squeak.core import engine
-from squeak.core.dictionary import Dictionary
-from squeak.core.kernels import block, diagonal, gram
+from squeak.core.checks import check_between, check_choice, check_positive, check_whole
+from squeak.core.constructors import parameters
+from squeak.core.kernels import diagonal, gram
 from squeak.core.nystrom import Features, TriangularFeatures
-from squeak.core.rows import n_rows, same_rows, take
+from squeak.core.rows import same_rows
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import kept_in_memory
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred, near_mean
-from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, conjugate_gradient, preconditioner
-from squeak.learners.normal import UNKNOWN, NormalEquations, tile_rows
+from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, RightTerm, conjugate_gradient, preconditioner
+from squeak.learners.metric import gradient_product
+from squeak.learners.normal import UNKNOWN, NormalEquations, residual_sum
+from squeak.learners.rows import all_or_nothing
+from squeak.learners.tiles import atom_values
 from squeak.learners.tuning import alpha_grid, searched_kernel, wants_search
+from squeak.learners.warning import first_rows, warn_if_alpha_at_edge, warn_if_width_at_edge
+from squeak.samplers.dictionary import Dictionary
 
 DIRECT_UP_TO = 4000
 """Atoms up to which the normal equations beat the iterations (one product of n·m² at full speed)."""
@@ -30,47 +37,117 @@ MISSED = 1e-8
 """The part of the targets by which the solution of an exact system may miss its equation, and so predictions."""
 
 
+@parameters
 class RidgeLearner(DictionaryLearner):
     """The solvers that ridge regression and squared-loss classification share."""
 
-    alpha: Any
-    solver: str
-    regularised: bool
-    preconditioner: str
-    max_iter: int
-    tol: float
-    memory_budget: float | None
-    warm_start: bool
-    _before: tuple[Any, Array]
-    dual_coef_: Array
-    intercept_: Array
-    alpha_: float
-    condition_: float | None
-    callback: Callable[[int, Array], bool | None] | None
+    alpha: float | str = field(default=1.0, kw_only=False)
+    solver: str = "auto"
+    regularised: bool = False
+    preconditioner: str = "auto"
+    max_iter: int = 50
+    tol: float = 1e-7
+    memory_budget: float | None = None
+    warm_start: bool = False
+    callback: Callable[[int, Array], bool | None] | None = None
+    _before: tuple[Any, Array] = field(init=False)
+    dual_coef_: Array = field(init=False)
+    intercept_: Array = field(init=False)
+    alpha_: float = field(init=False)
+    solver_: str = field(init=False)
+    condition_: float | None = field(init=False)
+    _gram: Array = field(init=False)
+    _sums: tuple[Array, float] | None = field(init=False)  # Σ w (y − f)² for every output, and Σ w
+
+    @property
+    def relevance_(self) -> Array:
+        """How much each of the user's columns matters to the model: shares that add up to 1.
+
+        The mean over atoms of Σ over outputs of (∂f/∂x_j)², times the variance of x_j; features of one column of a
+        table, such as its categories, count together. Only for kernels with a gradient and dense rows.
+        """
+        d = self.dictionary_
+        if not isinstance(d.atoms, np.ndarray):
+            raise AttributeError("relevance_ is known for dense rows only")
+        try:
+            slopes = gradient_product(d.kernel, d.atoms, self.dual_coef_.reshape(len(d), -1), d.atoms, full=False)
+        except TypeError as error:
+            raise AttributeError(f"relevance_ needs the gradient: {error}") from None
+        found = slopes * np.var(np.asarray(d.atoms, dtype=np.float64), axis=0)
+        if d.preprocessing is not None:
+            found = np.array([found[span].sum() for _, span in d.preprocessing.spans()])
+        return np.asarray(found / (found.sum() or 1.0))
+
+    @all_or_nothing
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 30.0,
+    ) -> Self:
+        """Learn from all rows.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+            A row source carries its targets, is read block by block, and on the workers of a cluster where a Dask
+            client is active; one that can be read only once is learned in one pass (``partial_fit``).
+        y : array of shape (n,) or, for a regression, (n, outputs)
+            The classes of a classifier are numbers, text or truth values.
+        sample_weight : array of shape (n,), optional
+        checkpoint : path, optional
+            Keep the state of a fit on a row source in this file, replaced as the fit goes on: the dictionary's
+            stream, then the sums of every pass. If the process dies, the same call goes on from there and ends in
+            the same bits. A file that holds an unfinished fit of other parameters or other data is refused. It
+            needs a number as ``random_state``, and is not for a cluster.
+        every : float
+            Seconds between two writes of the checkpoint; 0 writes after every block.
+
+        Returns
+        -------
+        self
+        """
+        self._check_ridge_parameters()
+        if checkpoint is None:
+            self._fit(X, y, sample_weight)
+        else:
+            from squeak.learners.checkpoint import fit_kept
+
+            fit_kept(self, self._fit, X, y, sample_weight, checkpoint, every)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, run: Any = None) -> None:
+        """Learn from all rows; ``run`` keeps what is learned in a checkpoint."""
+        raise TypeError(f"{type(self).__name__} is abstract")
 
     def _check_ridge_parameters(self) -> None:
         self._check_choice()
         if self.alpha != "auto":
-            check_alpha(self.alpha, " or 'auto'")
+            check_positive("alpha", self.alpha, " or 'auto'")
         elif self.solver == "falkon":
             raise ValueError("alpha='auto' is chosen from the normal equations: solver='direct' or 'auto'")
-        if self.solver not in ("auto", "direct", "falkon"):
-            raise ValueError(f"solver must be 'auto', 'direct' or 'falkon'; it is {self.solver!r}")
-        if self.preconditioner not in ("auto", "falkon", "voronoi", "krill"):
-            raise ValueError(
-                f"preconditioner must be 'auto', 'falkon', 'voronoi' or 'krill'; it is {self.preconditioner!r}"
-            )
+        check_choice("solver", self.solver, "auto", "direct", "falkon")
+        check_choice("preconditioner", self.preconditioner, "auto", "falkon", "voronoi", "krill")
+        check_whole("max_iter", self.max_iter)
+        check_between("tol", self.tol, 0.0, np.inf)
 
     def _features(self, d: Dictionary) -> Features:
-        if self.regularised:
-            return TriangularFeatures(d.kernel, d.atoms, d.weights, d.ridge)
-        return TriangularFeatures(d.kernel, d.atoms)
+        return (
+            TriangularFeatures(d.kernel, d.atoms, d.weights, d.ridge) if self.regularised else super()._features(d)
+        )
 
     def _dictionary_of(self, data: Training) -> Dictionary:
         """Return the dictionary of a fit, with a width that is searched for where the kernel asks for it."""
         kernel = self._own_kernel()
         if self.dictionary is None and wants_search(kernel):
-            kernel = searched_kernel(kernel, data, lambda y: y, draw_seed(self.random_state), self.verbose)
+            asked, seed = kernel, draw_seed(self.random_state)
+            looked_at = first_rows(data) if asked.length_scale == "auto" else data
+            kernel = searched_kernel(asked, looked_at, lambda y: y, seed, self.verbose)
+            if isinstance(looked_at, ArrayTraining) and asked.length_scale == "auto":
+                warn_if_width_at_edge(asked, kernel, looked_at)
         ridge = None if self.alpha == "auto" else float(self.alpha)
         return self._choose_dictionary(data, kernel, ridge)
 
@@ -93,8 +170,13 @@ class RidgeLearner(DictionaryLearner):
             return self._falkon(data, d, self._hold(self._features(d)))
         features = self._hold(self._features(d))
         equations = self._equations(data, features, self.alpha_)
-        self._gram = equations.gram
-        return features.mixing @ equations.solve(self.alpha_)
+        return features.mixing @ self._direct(equations)
+
+    def _direct(self, equations: NormalEquations) -> Array:
+        """Solve the equations at ``alpha_``, and keep what deviations need; return β."""
+        beta = equations.solve(self.alpha_)
+        self._gram, self._sums = equations.gram, (equations.residual(beta, self.alpha_), equations.weight)
+        return beta
 
     def _equations(self, data: Training, features: Features, alpha: float) -> NormalEquations:
         """Return the normal equations; those of a source less the targets' mean, where there is an intercept."""
@@ -129,7 +211,9 @@ class RidgeLearner(DictionaryLearner):
         equations = self._equations(data, features, float(alpha_grid(mean, size)[0]))
         spectrum, alphas = equations.spectrum(), alpha_grid(mean, equations.weight)
         self.alpha_ = min(alphas.tolist(), key=spectrum.gcv)
-        self._gram = equations.gram
+        whole = float(np.sum(spectrum.square)) / spectrum.weight
+        warn_if_alpha_at_edge(self.alpha_, alphas, spectrum.gcv(self.alpha_) / whole if whole > 0 else 0.0)
+        self._gram, self._sums = equations.gram, (spectrum.residual(self.alpha_), equations.weight)
         return features.mixing @ spectrum.solve(self.alpha_)
 
     def _exact(self, data: Training, features: Features) -> Array:
@@ -156,6 +240,8 @@ class RidgeLearner(DictionaryLearner):
         with np.errstate(invalid="ignore", over="ignore"):
             missed = np.abs(y - K @ coef - self.alpha_ / weight[:, None] * coef).max(axis=0)
         if (missed <= MISSED * np.abs(y).max(axis=0)).all():
+            residual = np.sum(np.square(self.alpha_ * coef) / weight[:, None], axis=0)
+            self._sums = (residual, float(weight.sum()))
             return coef
         self.solver_ = "direct"
         rounding = float(np.finfo(np.float64).eps * np.trace(K))
@@ -167,7 +253,7 @@ class RidgeLearner(DictionaryLearner):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return features.mixing @ NormalEquations.sum(data, features).solve(self.alpha_)
+        return features.mixing @ self._direct(NormalEquations.sum(data, features))
 
     def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:
         from tqdm.auto import tqdm
@@ -180,7 +266,7 @@ class RidgeLearner(DictionaryLearner):
             data = data.persist()
         data, seen = kept_in_memory(data, features, self.memory_budget)
         P = preconditioner(data, features, d, self.alpha_, self.preconditioner, draw_seed(self.random_state), seen)
-        (right,) = data.sum(ProductTerm(seen, None, targets=True))
+        right, square, weight = data.sum(RightTerm(seen))
         bar = tqdm(total=self.max_iter, desc="FALKON", unit=" passes", disable=not self.verbose)
 
         def after(step: int, beta: Array) -> bool | None:
@@ -196,6 +282,7 @@ class RidgeLearner(DictionaryLearner):
             )
         self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
         self._gram, self._before = P.S, (d, found.beta)
+        self._sums = (residual_sum(square, right, found.beta, self.alpha_), float(weight))
         if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
             warnings.warn(
                 f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "
@@ -207,22 +294,6 @@ class RidgeLearner(DictionaryLearner):
         return features.mixing @ found.beta
 
     def _values(self, X: Rows) -> Array:
-        """Return k(X, atoms)·coef for checked rows, in tiles on the threads."""
-        d, coef = self.dictionary_, self.dual_coef_.reshape(len(self.dictionary_), -1)
-        out = np.empty((n_rows(X), coef.shape[1]))
-
-        def fill(tile: slice) -> None:
-            out[tile] = block(d.kernel, take(X, tile), d.atoms) @ coef
-
-        engine.map_ordered(fill, engine.tiles(n_rows(X), tile_rows(len(d))))
-        out += self.intercept_
-        return out
-
-
-def check_alpha(alpha: Any, otherwise: str = "") -> float:
-    """Return alpha as a float, or raise with what else it may be."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number):
-        raise TypeError(f"alpha must be a positive number{otherwise}; it is {alpha!r}")
-    if not (alpha > 0 and np.isfinite(alpha)):
-        raise ValueError(f"alpha must be positive and finite; it is {alpha!r}")
-    return float(alpha)
+        """Return k(X, atoms)·coef + intercept for checked rows, shape (n, outputs)."""
+        coef = self.dual_coef_.reshape(len(self.dictionary_), -1)
+        return atom_values(X, self.dictionary_, coef, -self.intercept_)

@@ -1,20 +1,126 @@
-"""Fitted learners as arrays and JSON data: the dictionary, what was solved for, and the plain parameters."""
+"""Fitted learners as arrays and JSON data: what they stand on, what was solved for, and the plain parameters."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from squeak.core import state
-from squeak.core.dictionary import Dictionary
+from squeak.core import state, storage
 from squeak.core.rows import width_of
-
-DICTIONARY = "dictionary_"
-"""What the names of the dictionary's arrays begin with."""
-
+from squeak.core.saved import Layout, NestedPiece, fill, put_together, take_apart
+from squeak.data import Preprocessing
+from squeak.samplers.dictionary import Dictionary
 
 STORED = (bool, int, float, str, list)
+CURVES = ("residuals_", "validation_errors_")
+"""What a solver records of its way, kept for reports; the last values where there are very many."""
+
+MOST_VALUES = 10_000
+
+
+class StoredLearner(BaseEstimator):
+    """Gives a learner ``to_parts`` and ``from_parts``, by the table of its state.
+
+    The table is one of :mod:`squeak.core.saved`. A learner that holds its state in another form makes it in
+    ``_restore``.
+    """
+
+    _state: ClassVar[Layout] = {}
+    _foundation: ClassVar[Layout] = {"dictionary_": NestedPiece(Dictionary, size="m")}
+    """What the learner stands on, with the lengths that its state must fit."""
+    _columns_part: ClassVar[str] = "n_features"
+    """What the number of columns is called in a file."""
+    dictionary_: Dictionary
+    kernel: Any
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel with every width a number."""
+        return self.dictionary_.kernel
+
+    @property
+    def preprocessing_(self) -> Preprocessing | None:
+        """What turns the user's columns into rows, where a row source brought it; else None."""
+        return self.dictionary_.preprocessing
+
+    def _width(self) -> int | None:
+        """Return how many columns the kernel's rows have; None for objects."""
+        return width_of(self.dictionary_.atoms)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted learner to a ``.sqk`` file: data only; :func:`squeak.load` reads it.
+
+        Parameters
+        ----------
+        path : path
+        """
+        check_is_fitted(self)
+        storage.save(self, path)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Take the fitted learner apart, for a file.
+
+        Returns
+        -------
+        arrays : dict
+        content : dict
+            The rest, as JSON data.
+        """
+        arrays, content = take_apart(self, {**self._foundation, **self._state})
+        curves = {name: np.asarray(getattr(self, name, ()), dtype=np.float64).ravel() for name in CURVES}
+        kept = {f"curve_{name}": values[-MOST_VALUES:] for name, values in curves.items() if values.size}
+        params = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        names = getattr(self, "feature_names_in_", None)
+        content |= {
+            "parameters": {n: value for n, value in params.items() if value is None or isinstance(value, STORED)},
+            self._columns_part: getattr(self, "n_features_in_", None),
+            "feature_names": None if names is None else [str(name) for name in names],
+        }
+        return {**arrays, **kept}, content
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Self:
+        """Put a learner together from what :meth:`to_parts` returned; it can do all but read the rows again.
+
+        Parameters
+        ----------
+        arrays, content : dict
+        kernel : kernel, optional
+            Needed where the learner's is code; it stands for all kernels that are.
+
+        Returns
+        -------
+        learner
+        """
+        model = cls(**state.parameters(cls, content["parameters"]))
+        found = put_together({**cls._foundation, **cls._state}, arrays, content, kernel)
+        fill(model, found)._restore(found)
+        model._restore_columns(content[cls._columns_part], content["feature_names"])
+        curves = {f"curve_{name}": state.numbers(name, optional=True) for name in CURVES}
+        for name, values in state.checked(curves, arrays, {}).items():
+            if values is not None:
+                setattr(model, name.removeprefix("curve_"), values)
+        return model
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        """Make what the learner holds of its state in another form, and check what no table says."""
+        self.kernel = self.kernel_
+
+    def _restore_columns(self, count: Any, names: Any) -> None:
+        """Take back the number of the columns and their names, which must be as many as the rows have."""
+        if count is not None:
+            expected = self._width() if self.preprocessing_ is None else self.preprocessing_.n_features
+            if type(count) is not int or count != expected:
+                raise ValueError(f"it says {count!r} columns, and its rows have {expected}")
+            self.n_features_in_ = count
+        if names is not None:
+            if not isinstance(names, list) or len(names) != count or not all(isinstance(n, str) for n in names):
+                raise ValueError("the names of its columns do not fit")
+            self.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _plain(value: Any) -> Any:
@@ -25,74 +131,3 @@ def _plain(value: Any) -> Any:
         numbers = np.asarray(value)
         return numbers.tolist() if numbers.ndim == 1 and numbers.dtype.kind in "iuf" else object()
     return value
-
-
-CURVES = ("residuals_", "validation_errors_")
-"""What a solver records of its way, kept for reports; the last values where there are very many."""
-
-MOST_VALUES = 10_000
-
-
-def curves_of(model: Any) -> dict[str, Any]:
-    """Return the curves that a fit left, as arrays for a file."""
-    found = {name: np.asarray(getattr(model, name, ()), dtype=np.float64).ravel() for name in CURVES}
-    return {f"curve_{name}": values[-MOST_VALUES:] for name, values in found.items() if values.size}
-
-
-def restore_curves(model: Any, arrays: dict[str, Any]) -> None:
-    """Give a loaded model the curves that were stored with it."""
-    stored = {f"curve_{name}": state.numbers(name, optional=True) for name in CURVES}
-    for name, values in state.checked(stored, arrays, {}).items():
-        if values is not None:
-            setattr(model, name.removeprefix("curve_"), values)
-
-
-def learner_to_parts(model: Any, **values: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a learner's state, as its table declares it, with its dictionary and its parameters that are data."""
-    arrays, content = state.parts(model._state, values, m=len(model.dictionary_))
-    inner, described = model.dictionary_.to_parts()
-    arrays = {**arrays, **curves_of(model), **{DICTIONARY + name: array for name, array in inner.items()}}
-    params = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
-    plain = {name: value for name, value in params.items() if value is None or isinstance(value, STORED)}
-    names = getattr(model, "feature_names_in_", None)
-    content = {
-        **content,
-        "dictionary": described,
-        "parameters": plain,
-        "n_features": getattr(model, "n_features_in_", None),
-        "feature_names": None if names is None else [str(name) for name in names],
-    }
-    return arrays, content
-
-
-def learner_from_parts(
-    cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any
-) -> tuple[Any, dict[str, Any]]:
-    """Return the learner with its dictionary and parameters, and its own state as its table declares it."""
-    inner = {name[len(DICTIONARY) :]: array for name, array in arrays.items() if name.startswith(DICTIONARY)}
-    d = Dictionary.from_parts(inner, content["dictionary"], kernel)
-    given = state.parameters(cls, content["parameters"])
-    model = cls(**given)
-    if "dictionary" in cls._get_param_names():
-        model.set_params(kernel=d.kernel)
-    model.dictionary_ = d
-    restore_columns(model, content["n_features"], content["feature_names"], _columns_of(d))
-    restore_curves(model, arrays)
-    return model, state.checked(cls._state, arrays, content, m=len(d))
-
-
-def _columns_of(d: Dictionary) -> int | None:
-    """Return how many columns the rows of a learner with this dictionary have; None where they have none."""
-    return width_of(d.atoms) if d.preprocessing is None else d.preprocessing.n_features
-
-
-def restore_columns(model: Any, count: Any, names: Any, expected: int | None) -> None:
-    """Give a loaded model the number of its columns and their names, which must be as many as its rows have."""
-    if count is not None:
-        if type(count) is not int or count != expected:
-            raise ValueError(f"it says {count!r} columns, and its rows have {expected}")
-        model.n_features_in_ = count
-    if names is not None:
-        if not isinstance(names, list) or len(names) != count or not all(isinstance(name, str) for name in names):
-            raise ValueError("the names of its columns do not fit")
-        model.feature_names_in_ = np.array(names, dtype=object)

@@ -10,9 +10,24 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.kernels import block
 from squeak.core.rows import n_rows, take
-from squeak.core.sums import Arrays
 from squeak.core.types import Array, Rows
-from squeak.learners.normal import lanes_for, tile_rows
+from squeak.trees.sums import Arrays
+
+TILE = 4096
+"""Rows of a tile at most: large, so that the symmetric product is most of the work."""
+
+TILE_BYTES = 32 * 2**20
+LANE_BYTES = 192 * 2**20
+
+
+def tile_rows(m: int) -> int:
+    """Return how many rows of m numbers make a tile."""
+    return int(np.clip(TILE_BYTES // (8 * max(m, 1)), 256, TILE))
+
+
+def lanes_for(m: int) -> int:
+    """Return how many sums are kept side by side: by the size alone, so that bits do not depend on threads."""
+    return int(np.clip(LANE_BYTES // (8 * max(m, 1) ** 2), 2, 16))
 
 
 def sum_tiles(

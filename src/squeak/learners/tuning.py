@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.kernels import block, diagonal
+from squeak.core.kernels import Metric, block, diagonal
 from squeak.core.nystrom import Features, TriangularFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, generator_at
-from squeak.core.sums import Arrays
-from squeak.core.types import Array, Rows
+from squeak.core.types import Array, IntArray, Rows
 from squeak.learners.data import ArrayTraining, Training
-from squeak.learners.normal import NormalEquations, Spectrum, tile_rows
+from squeak.learners.metric import Held, tuned
+from squeak.learners.normal import NormalEquations, Spectrum
+from squeak.learners.tiles import tile_rows
+from squeak.trees.sums import Arrays
 
 SEARCH_ROWS = 4_000
 SEARCH_ATOMS = 400
+METRIC_ROWS, METRIC_ATOMS = 10_000, 600
+"""Rows and atoms with which a width for each column is learned."""
+
 WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the median distance that are tried; the best is then refined by factors of √2."""
 
@@ -72,8 +77,9 @@ def leave_one_out(data: Any, features: Features, spectrum: Spectrum, alphas: Arr
 
 
 def wants_search(kernel: Any) -> bool:
-    """Tell whether a kernel's width is to be searched for."""
-    return isinstance(getattr(kernel, "length_scale", None), str) and kernel.length_scale == "auto"
+    """Tell whether a kernel's width, or its linear map, is to be searched for."""
+    width = getattr(getattr(kernel, "kernel", kernel), "length_scale", None)
+    return isinstance(width, str) and width in ("auto", "learned")
 
 
 def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: int = 0) -> Any:
@@ -82,7 +88,7 @@ def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: 
     Parameters
     ----------
     kernel : kernel
-        With ``length_scale="auto"``; others come back as they are.
+        With ``length_scale="auto"`` or ``"learned"``; others come back as they are.
     data : rows and targets
         Up to 4,000 rows of it are used: drawn from rows in memory, the first of a stream.
     y_of : function
@@ -95,9 +101,12 @@ def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: 
         return kernel
     from tqdm.auto import tqdm
 
-    X, y, weight = _some_rows(data, seed)
+    by_column = isinstance(kernel, Metric) or kernel.length_scale == "learned"
+    X, y, weight = _some_rows(data, seed, METRIC_ROWS if by_column else SEARCH_ROWS)
     targets = np.asarray(y_of(y), dtype=np.float64).reshape(n_rows(X), -1)
     targets = targets - np.average(targets, axis=0, weights=weight)
+    if by_column:
+        return _in_learned_metric(kernel, X, targets, weight, _groups(data), seed)
     middle = type(kernel)(**{**kernel.get_params(deep=False), "length_scale": "median"}).resolve(X)
     some = ArrayTraining(X, targets, weight)
     tried: dict[float, float] = {}
@@ -114,13 +123,30 @@ def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: 
     return _wider(middle, best)
 
 
-def _some_rows(data: Training, seed: int) -> tuple[Rows, Any, Any]:
+def _groups(data: Training) -> IntArray | None:
+    """Return for every number of a row which of the user's columns it comes from; None: each is its own."""
+    preprocessing = None if isinstance(data, ArrayTraining) else data.source.preprocessing
+    if preprocessing is None:
+        return None
+    sizes = [span.stop - span.start for _, span in preprocessing.spans()]
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def _in_learned_metric(kernel: Any, X: Rows, y: Array, weight: Any, groups: IntArray | None, seed: int) -> Any:
+    """Return the kernel with a width for each column, or a linear map, of least error on rows kept back."""
+    if not isinstance(X, np.ndarray):
+        raise TypeError("length_scale='learned' needs dense rows: it looks along every column")
+    held = Held.split(X, y, weight, METRIC_ATOMS, generator_at(seed, SAMPLE, 78))
+    return tuned(kernel, held, groups).kernel
+
+
+def _some_rows(data: Training, seed: int, most: int) -> tuple[Rows, Any, Any]:
     if isinstance(data, ArrayTraining):
         X, y, weight = data.X, data.y, data.weight
     else:
         X, (y, weight) = next(iter(data.blocks()))
     n = n_rows(X)
-    chosen = np.sort(generator_at(seed, SAMPLE, 77).permutation(n)[:SEARCH_ROWS])
+    chosen = np.sort(generator_at(seed, SAMPLE, 77).permutation(n)[:most])
     return take(X, chosen), y[chosen], None if weight is None else weight[chosen]
 
 

@@ -9,11 +9,11 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine
-from squeak.core.rows import n_rows, take
+from squeak.core.checks import check_positive
+from squeak.core.rows import take
 from squeak.core.types import Array, Rows
-from squeak.online.base import check_positive
-from squeak.online.faces import OnlineClassifier
 from squeak.online.learner import NewtonLearner
+from squeak.online.losses import loss_of
 
 TILE = 4096
 ROUNDS = 50
@@ -67,19 +67,19 @@ class Batch:
         ----------
         X : rows of shape (n, d)
         y : array of shape (n,)
+
+        Returns
+        -------
+        self
         """
-        self.model._needs_rows()
-        learner = self.model._stream.learner
+        learner = self.model.learner_
         if not isinstance(learner, NewtonLearner):
             raise TypeError(f"a {type(self.model).__name__} has no final space of few coordinates")
-        loss = self.model._loss()
+        loss = loss_of(self.model)
         if loss.name == "hinge":
             raise ValueError("hinge loss has no second derivative: use loss='squared_hinge'")
         alpha = check_positive("alpha", self.model.alpha if self.alpha is None else self.alpha)
-        rows = self.model._check_new(X)
-        targets = self.model._encode(np.asarray(y), False)
-        if len(targets) != n_rows(rows):
-            raise ValueError(f"there are {n_rows(rows)} rows and {len(targets)} targets")
+        rows, targets = self.model.encoded(X, y)
         found = [_minimise(learner, rows, targets[:, i], loss, alpha) for i in range(targets.shape[1])]
         self.weights_ = np.column_stack([weights for weights, _ in found])
         self.losses_ = np.sum([losses for _, losses in found], axis=0)
@@ -93,16 +93,15 @@ class Batch:
         Parameters
         ----------
         X : rows of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n,)
         """
         if not hasattr(self, "weights_"):
             raise NotFittedError("this Batch has seen no rows yet: call fit")
-        rows = self.model._check_new(X)
-        space = self.model._stream.learner.space
-        parts = engine.map_ordered(
-            lambda tile: space.features(take(rows, tile)) @ self.weights_, engine.tiles(n_rows(rows), TILE)
-        )
-        scores = np.concatenate(parts)
-        return self.model._answers(scores) if isinstance(self.model, OnlineClassifier) else scores[:, 0]
+        rows, _ = self.model.encoded(X)
+        return self.model.answers(self.model.learner_.space.features.transform(rows) @ self.weights_)
 
 
 def _minimise(learner: NewtonLearner, X: Rows, y: Array, loss: Any, alpha: float) -> tuple[Array, Array]:
@@ -138,7 +137,7 @@ def _pass(
     gradient, hessian = 2.0 * alpha * w, 2.0 * alpha * np.eye(len(w))
     losses = np.empty(len(y))
     for tile in engine.tiles(len(y), TILE):
-        features = learner.space.features(take(X, tile))
+        features = learner.space.features.block(take(X, tile))
         z = features @ w
         losses[tile] = loss.value(y[tile], z)
         slopes = np.array([loss.derivative(a, b) for a, b in zip(y[tile].tolist(), z.tolist(), strict=True)])

@@ -5,17 +5,24 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from squeak.core.rows import rows_from_arrays
-from squeak.core.sources import Cursor, RowSource
+from squeak.core.state import checked, numbers
+from squeak.core.types import Array, Rows
+from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.online.base import OnlineEstimator
-from squeak.online.files import estimator_from, parts_of
+from squeak.samplers.checkpoint import Resumable
+from squeak.samplers.dictionary import preprocessing_from_parts
 
 CURVES = ("losses", "surrogate", "points")
+
+POINTS = 200
+"""About so many points of the curve are kept where the number of rows is known."""
 
 
 @dataclass(frozen=True)
@@ -24,35 +31,71 @@ class OnlineState:
 
     arrays: dict[str, Any]
     content: dict[str, Any]
-    curves: tuple[Any, ...]
-    preprocessing: Any
-    head: Any
+    curves: tuple[Array, ...]
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """What turned the user's columns into rows."""
+        return preprocessing_from_parts(self.arrays, self.content)
+
+    @property
+    def head(self) -> Rows:
+        """The first row."""
+        return rows_from_arrays(self.arrays, "head_")
 
 
-class OnlineRun:
+class OnlineRun(Resumable):
     """A pass of test-then-train, as :class:`squeak.samplers.checkpoint.Run` keeps it.
 
     Parameters
     ----------
     model : OnlineEstimator
         As it is before the first row of the pass.
-    learn : function of (run, blocks)
-        Learns from the blocks and fills the run's curves.
+    y : array of shape (n,), optional
+        The targets of rows that are no row source.
+    told : function of (rows, mean loss, atoms)
+        Called after every block with how many rows there were more.
     """
 
     kind = OnlineEstimator.kind
 
-    def __init__(self, model: Any, learn: Any) -> None:
-        self.model, self._learn = model, learn
-        self.losses: list[Any] = []
-        self.surrogate: list[Any] = []
-        self.points: list[Any] = []
+    def __init__(self, model: Any, y: Any, told: Callable[[int, float, int], None]) -> None:
+        self.model, self.y, self.told = model, y, told
+        self.losses: list[Array] = []
+        self.surrogate: list[Array] = []
+        self.points: list[Array] = []
+        """Rows, atoms, growths and seconds."""
         self.run_name = type(model).__name__ + _learned(model)
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return the learner's parameters: what two passes are compared by."""
         params: dict[str, Any] = self.model.get_params(deep=False)
         return params
+
+    def read(self, X: Any, start: Cursor | None = None, keeper: Any = None) -> None:
+        """Predict and learn row after row, from a place of the source on, and note every loss."""
+        seen, spent, lost = 0, 0.0, 0.0
+        if self.points:
+            rows, atoms, _, spent = self.points[0][-1].tolist()
+            seen, lost = int(rows), float(self.losses[0].sum())
+            self.told(seen, lost / seen, int(atoms))
+        for tested in self.model.test_then_train_blocks(X, self.y, n_blocks=POINTS, start=start):
+            surrogate = tested.surrogate
+            losses = tested.errors if hasattr(self.model, "classes_") else surrogate
+            seen, spent, lost = seen + len(losses), spent + tested.seconds, lost + float(losses.sum())
+            atoms = tested.facts["atoms"]
+            self.losses.append(losses)
+            self.surrogate.append(surrogate)
+            self.points.append(np.array([[seen, atoms, tested.facts["growths"], spent]]))
+            self.told(len(losses), lost / seen, atoms)
+            if keeper is not None and tested.cursor is not None:
+                arrays, content = self.model.to_parts()
+                arrays = {name: np.array(array) for name, array in arrays.items()}  # the learner goes on in its own
+                keeper.keep(OnlineState(arrays, copy.deepcopy(content), self.curves()), [], tested.cursor)
+
+    def curves(self) -> tuple[Array, ...]:
+        """Return the losses, the model's own losses, and the points of the curve."""
+        return tuple(np.concatenate(getattr(self, name)) for name in CURVES)
 
     def _as_source(self, X: Any) -> RowSource:
         if not isinstance(X, RowSource):
@@ -62,22 +105,10 @@ class OnlineRun:
     def _read(self, X: Any, state: Any, *, start: Any = None, keeper: Any = None, past: Any = None) -> None:
         if state is not None:
             self._restore(state, past)
-        self._learn(self, X, start, keeper)
-
-    def keep(self, keeper: Any, cursor: Cursor) -> None:
-        """Hand the learner as it is now to the keeper."""
-        arrays, content = parts_of(self.model)
-        arrays = {name: np.array(array) for name, array in arrays.items()}  # the learner goes on in its own
-        preprocessing, head = self.model._stream.preprocessing, self.model._head
-        state = OnlineState(arrays, copy.deepcopy(content), self.curves(), preprocessing, head)
-        keeper.keep(state, [], cursor)
-
-    def curves(self) -> tuple[Any, ...]:
-        """Return the losses, the model's own losses, and the points of the curve."""
-        return tuple(np.concatenate(getattr(self, name)) for name in CURVES)
+        self.read(X, start, keeper)
 
     def _restore(self, state: OnlineState, history: Any) -> None:
-        found = estimator_from(state.arrays, state.content, self.model.kernel)
+        found = OnlineEstimator.from_parts(state.arrays, state.content, self.model.kernel)
         self.model.__dict__.update(found.__dict__)
         for name, curve in zip(CURVES, state.curves, strict=True):
             setattr(self, name, [curve])
@@ -88,20 +119,21 @@ class OnlineRun:
 
     @staticmethod
     def _state_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any) -> tuple[OnlineState, list[Any]]:
-        curves = tuple(np.array(arrays[f"curve_{name}"]) for name in CURVES)
-        n = len(curves[0])
-        if curves[0].shape != (n,) or curves[1].shape != (n,) or curves[2].shape[1:] != (4,) or not n:
+        curves = tuple(checked(CURVE_PARTS, arrays, {}, "curve_").values())
+        if not len(curves[0]) or not len(curves[2]):
             raise ValueError("its losses are damaged")
-        model = estimator_from(arrays, content, kernel)
-        head = rows_from_arrays(arrays, "head_")
-        return OnlineState(arrays, content, curves, model._stream.preprocessing, head), []
+        OnlineEstimator.from_parts(arrays, content, kernel)  # what does not fit is refused now
+        return OnlineState(arrays, content, tuple(np.array(curve) for curve in curves)), []
+
+
+CURVE_PARTS = {"losses": numbers("n"), "surrogate": numbers("n"), "points": numbers("points", 4)}
 
 
 def _learned(model: Any) -> str:
     """Return words for what a learner has learned before; none where that is nothing."""
     if not model.__sklearn_is_fitted__():
         return ""
-    arrays, content = parts_of(model)
+    arrays, content = model.to_parts()
     found = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for name in sorted(arrays):
         found.update(np.ascontiguousarray(arrays[name]).tobytes())

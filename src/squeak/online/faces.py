@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core.types import Array
+from squeak.data import DecidesBlocks, by_blocks
 from squeak.online.base import LARGEST_TARGET, OnlineEstimator
 
 
@@ -49,7 +50,13 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
             raise self._beyond(target)
         return [target]
 
-    def _answers(self, scores: Array) -> Any:
+    def answers(self, scores: Array) -> Array:
+        """Return what scores of the learner stand for: the predictions themselves.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         return scores[:, 0]
 
     def _answer(self, scores: list[float]) -> float:
@@ -59,7 +66,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):
         return 0.0
 
 
-class OnlineClassifier(ClassifierMixin, OnlineEstimator):
+class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
     """The face of an online classifier: ±1 for two classes, one against the rest for more."""
 
     _labels: ClassVar[bool] = True
@@ -80,12 +87,20 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         y : array of labels, shape (n,)
         classes : array of labels, optional
             All labels that may come; needed with the first rows unless these hold them all.
+
+        Returns
+        -------
+        self
         """
         with self._taking(classes):
             return self._read(X, y)
 
-    def learn_one(self, x: Any, y: Any, classes: Any = None) -> Any:
-        """Predict one row, then learn from it; returns the predicted label. The fast path, with a light check.
+    def learn_one(self, x: Any, y: Any, classes: Any = None) -> None:
+        """Learn from one row; see :meth:`test_then_train_one`, whose prediction it does not return."""
+        self.test_then_train_one(x, y, classes)
+
+    def test_then_train_one(self, x: Any, y: Any, classes: Any = None) -> Any:
+        """Predict one row, then learn from it: the fast path for rows that come singly, with a light check.
 
         Parameters
         ----------
@@ -93,21 +108,30 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
         y : label
         classes : array of labels, optional
             All labels that may come; needed with the first row.
+
+        Returns
+        -------
+        label
+            The prediction from before the row was learned.
         """
         if classes is None:
-            return super().learn_one(x, y)
+            return super().test_then_train_one(x, y)
         with self._taking(classes):
-            return super().learn_one(x, y)
+            return super().test_then_train_one(x, y)
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """Return the scores: shape (n,) for two classes, the second's side positive; (n, classes) for more.
 
         Parameters
         ----------
         X : rows of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n,) or (n, classes)
         """
-        self._needs_rows()
-        scores = self._stream.scores(self._check_new(X))
+        scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @contextmanager
@@ -165,7 +189,13 @@ class OnlineClassifier(ClassifierMixin, OnlineEstimator):
             return [1.0 if label == known[1] else -1.0]
         return [1.0 if label == other else -1.0 for other in known]
 
-    def _answers(self, scores: Array) -> Any:
+    def answers(self, scores: Array) -> Any:
+        """Return what scores of the learner stand for: labels.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         place = (scores[:, 0] >= 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
         return self.classes_[place]
 

@@ -2,100 +2,136 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
 
-from squeak.core import state
-from squeak.core.dictionary import (
-    preprocessing_from_parts,
-    preprocessing_parts,
-    restored_kernel,
-    stored_kernel,
-)
+from squeak.core import state, storage
+from squeak.core.described import estimator_from, params_to_data, restored_kernel, stored_kernel
 from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
-from squeak.online.base import OnlineEstimator
-from squeak.online.faces import OnlineClassifier
-from squeak.online.stream import Stream
+from squeak.core.saved import LabelsPiece, Layout, Parts, Saved, put_together, take_apart
+from squeak.core.types import Rows
+from squeak.online.stream import Learner, Stream
 from squeak.samplers.base import own_kernel
+from squeak.samplers.dictionary import preprocessing_from_parts, preprocessing_parts
 
 
-def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return an estimator's arrays and the rest as JSON data."""
-    stream: Stream = model._stream
-    arrays, content = stream.to_parts()
-    encoding, described = preprocessing_parts(stream.preprocessing)
-    arrays = {**arrays, **encoding, **rows_to_arrays(model._head, "head_")}
-    params: dict[str, Any] = {}
-    for name, value in model.get_params(deep=False).items():
-        if name == "kernel":
-            params[name] = None if value is None else stored_kernel(value)
-        elif name == "random_state":
-            params[name] = int(value) if isinstance(value, int | np.integer) else None
-        else:
-            params[name] = value.item() if isinstance(value, np.generic) else value
-    described_model: dict[str, Any] = {
-        "estimator": type(model).__name__,
-        "params": params,
-        "stream": content,
-        "outputs": stream.n_outputs,
-        "resolved": None if stream.resolved is None else stored_kernel(stream.resolved),
-        "names": list(map(str, getattr(model, "feature_names_in_", []))),
-        "preprocessing": described,
-    }
-    if isinstance(model, OnlineClassifier):
-        labels = model.classes_.tolist()
-        if not all(isinstance(label, str | int | float | bool) for label in labels):
-            raise TypeError("only labels that are numbers or text can be saved")
-        described_model["classes"] = labels
-        described_model["classes_type"] = model.classes_.dtype.kind
-    return arrays, described_model
+class InFiles(Saved, BaseEstimator):
+    """The part of an online estimator that files know of: it goes on in the same bits after it was loaded."""
+
+    kind: ClassVar[str] = "online"
+    kernel: Any
+    _stream: Stream
+    _head: Rows
+
+    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Learner:
+        raise self._abstract()
+
+    def _abstract(self) -> TypeError:
+        return TypeError(f"{type(self).__name__} is abstract: use ConKonsRegressor or another of squeak.online")
+
+    def _check_parameters(self) -> None:
+        """Raise one clear error for a parameter that makes no sense."""
+
+    def _check_stored(self, arrays: dict[str, Any], n_outputs: int) -> None:
+        """Refuse the arrays of a file that belong to a model of another size, before one of that size is made."""
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Any:
+        """Read an estimator that was saved at any point of its stream.
+
+        Parameters
+        ----------
+        path : path
+        kernel : kernel, optional
+            Needed only for a kernel that is code.
+
+        Returns
+        -------
+        estimator
+        """
+        found = storage.load(InFiles, path, kernel)
+        if not isinstance(found, cls):
+            raise TypeError(f"{os.fspath(path)} holds a {type(found).__name__}, not a {cls.__name__}")
+        return found
+
+    def to_parts(self) -> Parts:
+        """Return the parts for a file; see :meth:`squeak.Dictionary.to_parts`.
+
+        Returns
+        -------
+        arrays, content : dict, dict
+        """
+        stream = self._stream
+        arrays, content = stream.to_parts()
+        encoding, described = preprocessing_parts(stream.preprocessing)
+        labels, classes = take_apart(self, LABELS) if is_classifier(self) else ({}, {})
+        return {**arrays, **encoding, **labels, **rows_to_arrays(self._head, "head_")}, {
+            "estimator": type(self).__name__,
+            "params": params_to_data(self),
+            "stream": content,
+            "outputs": stream.n_outputs,
+            "resolved": None if stream.resolved is None else stored_kernel(stream.resolved),
+            "names": list(map(str, getattr(self, "feature_names_in_", []))),
+            "preprocessing": described,
+            **classes,
+        }
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
+        """Return the estimator that :meth:`to_parts` took apart, ready for more rows.
+
+        Parameters
+        ----------
+        arrays, content : dict
+        kernel : kernel, optional
+            Needed only for a kernel that is code.
+
+        Returns
+        -------
+        estimator
+        """
+        from squeak import online
+
+        name = content["estimator"]
+        found = getattr(online, str(name), None) if name in online.__all__ else None
+        if not (isinstance(found, type) and issubclass(found, InFiles)):
+            raise ValueError(f"no online estimator is known by the name {name!r}")
+        model: Any = estimator_from(found, content["params"], kernel)
+        model._check_parameters()
+        expected = 1
+        if is_classifier(model):
+            model.classes_ = put_together(LABELS, arrays, content)["classes_"]
+            expected = len(model.classes_)
+        outputs = state.checked({"outputs": state.whole(low=1)}, {}, content)["outputs"]
+        if outputs != (1 if expected == 2 else expected):
+            raise ValueError("the outputs do not fit the classes")
+        head = rows_from_arrays(arrays, "head_")
+        if n_rows(head) != 1:
+            raise ValueError("the first row is damaged")
+        preprocessing = preprocessing_from_parts(arrays, content)
+        if preprocessing is not None and preprocessing.n_features != width_of(head):
+            raise ValueError("the preprocessing does not fit the rows")
+        resolved = content["resolved"]
+        if resolved is not None:
+            resolved = restored_kernel(resolved, kernel if resolved["kernel"] is None else None)
+            check_stored(resolved, head)
+        if content["stream"]["learner"] is not None:
+            model._check_stored(arrays, outputs)
+        stream = Stream(model._build, own_kernel(model.kernel), outputs, 0, preprocessing)
+        stream.restore(arrays, content["stream"], resolved, head)
+        model._head, model._stream = head, stream
+        if width_of(head) is not None:
+            model.n_features_in_ = width_of(head)
+        names = content["names"]
+        if names:
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise ValueError("the names of its columns are damaged")
+            model.feature_names_in_ = np.array(names, dtype=object)
+        return model
 
 
-def estimator_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
-    """Return the estimator that :func:`parts_of` took apart, or raise what does not fit."""
-    from squeak import online
-
-    cls = getattr(online, str(content["estimator"]), None) if content["estimator"] in online.__all__ else None
-    if not (isinstance(cls, type) and issubclass(cls, OnlineEstimator)):
-        raise ValueError(f"no online estimator is known by the name {content['estimator']!r}")
-    params = dict(content["params"])
-    own = params.pop("kernel")
-    if own is not None:
-        own = restored_kernel(own, kernel if own["kernel"] is None else None)
-    model: Any = cls(kernel=own, **state.parameters(cls, params))
-    model._check_parameters()
-    if isinstance(model, OnlineClassifier):
-        model.classes_ = state.labels(content["classes"], content["classes_type"])
-    expected = len(model.classes_) if isinstance(model, OnlineClassifier) else 1
-    outputs = state.checked({"outputs": state.whole(low=1)}, {}, content)["outputs"]
-    if outputs != (1 if expected == 2 else expected):
-        raise ValueError("the outputs do not fit the classes")
-    head = rows_from_arrays(arrays, "head_")
-    if n_rows(head) != 1:
-        raise ValueError("the first row is damaged")
-    facts = state.checked(STREAM, {}, content["stream"])
-    preprocessing = preprocessing_from_parts(arrays, content)
-    if preprocessing is not None and preprocessing.n_features != width_of(head):
-        raise ValueError("the preprocessing does not fit the rows")
-    stream = Stream(model._build, own_kernel(model.kernel), outputs, facts["seed"], preprocessing)
-    resolved = content["resolved"]
-    if resolved is not None:
-        resolved = restored_kernel(resolved, kernel if resolved["kernel"] is None else None)
-        check_stored(resolved, head)
-    if content["stream"]["learner"] is not None:
-        model._check_stored(arrays, outputs)
-    stream.set_parts(arrays, {**facts, "learner": content["stream"]["learner"]}, resolved, head)
-    model._head, model._stream = head, stream
-    if width_of(head) is not None:
-        model.n_features_in_ = width_of(head)
-    names = content["names"]
-    if names:
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("the names of its columns are damaged")
-        model.feature_names_in_ = np.array(names, dtype=object)
-    return model
-
-
-STREAM = {"seed": state.seed(), "n_seen": state.whole(), "warming": state.flag()}
+LABELS: Layout = {"classes_": LabelsPiece("classes_type")}

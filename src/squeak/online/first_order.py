@@ -7,37 +7,40 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.checks import check_between, check_positive
+from squeak.core.constructors import parameters
 from squeak.core.kernels import block
 from squeak.core.kernels.registry import check_stored
-from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
+from squeak.core.rows import copy_rows, join, n_rows, take
+from squeak.core.saved import Layout, RowsPiece
 from squeak.core.seeds import RandomState
-from squeak.core.state import checked, flag, number, numbers, whole
+from squeak.core.state import LARGEST, flag, number, numbers, whole
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineEstimator, check_positive
+from squeak.online.base import OnlineEstimator
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.losses import Loss, clipped_part
+from squeak.online.losses import Loss, clipped_part, loss_of
+from squeak.online.stored import Stored
 
 SCHEDULES = ("sqrt", "constant")
 
 
-class GradientRule:
-    """Step sizes and derivatives: η_t = eta/√t or eta; predictions are clipped as the second-order learners' are.
+class GradientRule(Stored):
+    """Step sizes and derivatives: η_t = step/√t or step; predictions are clipped as the second-order learners' are.
 
     Clipping keeps derivatives bounded, so that no step size can make the weights overflow.
     """
 
-    def __init__(self, loss: Loss, eta: float, schedule: str, bound: float | None, tube: float) -> None:
-        self.loss, self.eta, self.schedule, self.tube = loss, eta, schedule, tube
-        self.grows, self.bound, self.round = bound is None, 0.0 if bound is None else bound, 0
+    _state: ClassVar[Layout] = {"bound": number(low=0.0), "round": whole()}
 
-    def copy(self) -> GradientRule:
-        """Return a rule in its first state."""
-        return GradientRule(self.loss, self.eta, self.schedule, None if self.grows else self.bound, self.tube)
+    def __init__(self, loss: Loss, step: float, schedule: str, bound: float | None, tube: float) -> None:
+        self.loss, self.step, self.schedule, self.tube = loss, step, schedule, tube
+        self.grows, self.bound, self.round = bound is None, 0.0 if bound is None else bound, 0
 
     def __call__(self, y: float, z: float) -> tuple[float, float]:
         """Return the clipped prediction and η·ġ; 0 within the tube."""
@@ -52,10 +55,42 @@ class GradientRule:
     @property
     def size(self) -> float:
         """η of this round."""
-        return self.eta / math.sqrt(max(self.round, 1)) if self.schedule == "sqrt" else self.eta
+        return self.step / math.sqrt(max(self.round, 1)) if self.schedule == "sqrt" else self.step
 
 
-class SupportLearner:
+class GradientLearner(Stored):
+    """What all first-order learners share: a rule for every output, and predictions clipped to their bounds."""
+
+    _inner: ClassVar[tuple[str, str]] = ("rules", "")
+
+    def __init__(self, rule: GradientRule, n_outputs: int) -> None:
+        self.rules = [copy(rule) for _ in range(n_outputs)]
+        self.n_seen = 0
+
+    def raw(self, X: Rows) -> Array:
+        """Return f of every row before clipping, shape (n, outputs)."""
+        raise NotImplementedError
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs)."""
+        bounds = np.array([rule.bound for rule in self.rules])
+        return np.clip(self.raw(X), -bounds, bounds)
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+        return [float(value) for value in self.scores(x)[0]]
+
+    def copy(self) -> Any:
+        """Return a learner of its own in the same state; arrays are shared, for none is changed in place."""
+        other = copy(self)
+        other.rules = [copy(rule) for rule in self.rules]
+        return other
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": len(self.rules)}
+
+
+class SupportLearner(GradientLearner):
     """f = Σ a_s k(x_s, ·) over rows whose derivative was not 0; one column of coefficients for every output.
 
     f ← (1 − η·penalty)·f − η·ġ·k(x, ·).
@@ -65,12 +100,23 @@ class SupportLearner:
     Kivinen, Smola and Williamson's NORMA; the theory page, "Online learning".
     """
 
+    _state: ClassVar[Layout] = {
+        "atoms": RowsPiece(size="m", optional=True),
+        "empty": flag(),
+        "coefficients": numbers("m", "outputs"),
+        "n_seen": whole(),
+    }
+
     def __init__(self, kernel: Any, rule: GradientRule, penalty: float, n_outputs: int) -> None:
+        super().__init__(rule, n_outputs)
         self.kernel, self.penalty = kernel, penalty
-        self.rules = [rule.copy() for _ in range(n_outputs)]
         self.atoms: Rows = None
         self.coefficients = np.zeros((0, n_outputs))
-        self.n_seen = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether no row is kept yet."""
+        return self.atoms is None
 
     @property
     def facts(self) -> dict[str, int]:
@@ -82,15 +128,6 @@ class SupportLearner:
         if self.atoms is None:
             return np.zeros((n_rows(X), len(self.rules)))
         return np.asarray(block(self.kernel, X, self.atoms) @ self.coefficients)
-
-    def scores(self, X: Rows) -> Array:
-        """Return the predictions of rows, shape (n, outputs)."""
-        bounds = np.array([rule.bound for rule in self.rules])
-        return np.clip(self.raw(X), -bounds, bounds)
-
-    def score_row(self, x: Rows) -> list[float]:
-        """Return the predictions of one row."""
-        return [float(value) for value in self.scores(x)[0]]
 
     def learn(self, X: Rows, targets: Array) -> Array:
         """Predict each row, then learn from it; returns the predictions."""
@@ -111,10 +148,6 @@ class SupportLearner:
         self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the row learned or not
         return [prediction for prediction, _ in outcomes]
 
-    def copy(self) -> Any:
-        """Return a learner of its own in the same state; arrays are shared, for none is changed in place."""
-        return copied(self)
-
     def shrink(self, factor: float) -> None:
         """Multiply f by a factor."""
         self.coefficients = self.coefficients * factor
@@ -124,87 +157,58 @@ class SupportLearner:
         self.atoms = copy_rows(x) if self.atoms is None else join(self.atoms, x)
         self.coefficients = np.vstack([self.coefficients, coefficients])
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data."""
-        arrays: dict[str, Any] = {"coefficients": self.coefficients}
-        if self.atoms is not None:
-            arrays |= rows_to_arrays(self.atoms)
-        rules = [{"bound": rule.bound, "round": rule.round} for rule in self.rules]
-        return arrays, {"n_seen": self.n_seen, "empty": self.atoms is None, "rules": rules}
-
-    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        empty = checked({"empty": flag()}, arrays, content)["empty"]
-        self.atoms = None if empty else rows_from_arrays(arrays)
-        m = 0 if self.atoms is None else n_rows(self.atoms)
-        found = checked(STATE, arrays, content, m=m, outputs=len(self.rules))
-        if m:
-            check_stored(self.kernel, self.atoms)
-        self.coefficients, self.n_seen = found["coefficients"].copy(), found["n_seen"]
-        restore_rules(self.rules, content["rules"])
+    def _take(self, found: dict[str, Any]) -> None:
+        atoms, empty = found["atoms"], found.pop("empty")
+        if empty != (atoms is None) or (empty and len(found["coefficients"])):
+            raise ValueError("the learner's rows do not fit its coefficients")
+        if atoms is not None and n_rows(atoms):
+            check_stored(self.kernel, atoms)
+        super()._take(found)
 
 
-def copied(learner: Any) -> Any:
-    """Return a first-order learner of its own in the same state, which shares the arrays."""
-    other = copy(learner)
-    other.rules = [copy(rule) for rule in learner.rules]
-    return other
-
-
-STATE = {"coefficients": numbers("m", "outputs"), "n_seen": whole()}
-RULE = {"bound": number(low=0.0), "round": whole()}
-
-
-def restore_rules(rules: list[GradientRule], stored: Any) -> None:
-    """Give the rules of a learner the bounds and rounds that were stored."""
-    if not isinstance(stored, list) or len(stored) != len(rules):
-        raise ValueError("the learner's outputs do not fit")
-    for rule, facts in zip(rules, stored, strict=True):
-        rule.__dict__.update(checked(RULE, {}, facts))
-
-
+@parameters
 class FirstOrder(OnlineEstimator):
     """The parameters that all first-order estimators share."""
 
     _poor_on_few_rows: ClassVar[bool] = True
-    tube: float
-
-    def __init__(
-        self, kernel: Any, loss: str, eta: float, schedule: str, bound: float | None, random_state: RandomState
-    ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.eta = eta
-        self.schedule = schedule
-        self.bound = bound
-        self.random_state = random_state
+    kernel: Any = field(default=None, kw_only=False)
+    loss: str = "squared"
+    step: float = 0.5
+    schedule: str = "sqrt"
+    bound: float | None = None
+    random_state: RandomState = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_positive("eta", self.eta)
+        check_positive("step", self.step)
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}; it is {self.schedule!r}")
-        tube = getattr(self, "tube", 0.0)
-        if isinstance(tube, bool) or not isinstance(tube, int | float | np.number) or not 0 <= tube < math.inf:
-            raise ValueError(f"tube must be a number from 0 on; it is {tube!r}")
+        for name in ("tube", "penalty"):
+            check_between(name, getattr(self, name, 0.0), 0.0, LARGEST)
 
     def _rule(self) -> GradientRule:
-        bound = None if self.bound is None else float(self.bound)
-        return GradientRule(self._loss(), float(self.eta), self.schedule, bound, float(getattr(self, "tube", 0.0)))
+        bound, tube = None if self.bound is None else float(self.bound), float(getattr(self, "tube", 0.0))
+        return GradientRule(loss_of(self), float(self.step), self.schedule, bound, tube)
 
 
+@parameters
+class HingeDefaults(FirstOrder):
+    """The defaults of classifiers."""
+
+    loss: str = "hinge"
+    step: float = 1.0
+    bound: float = 10.0
+
+
+@parameters
 class _KernelOGD(FirstOrder):
-    penalty: float
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not (isinstance(self.penalty, int | float | np.number) and 0 <= self.penalty < math.inf):
-            raise ValueError(f"penalty must be a number from 0 on; it is {self.penalty!r}")
+    penalty: float = 0.0
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> SupportLearner:
         return SupportLearner(kernel, self._rule(), float(self.penalty), n_outputs)
 
 
+@parameters
 class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     """Kernel online gradient descent (NORMA with a penalty): f ← (1 − η·penalty)f − η·ġ·k(x, ·). Keeps every row.
 
@@ -213,10 +217,9 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     kernel : kernel, optional
         RBF("median") unless given.
     loss : {"squared"}
-    eta : float
-        Step size.
+    step : float
+        η_t = step/√t, or step: see ``schedule``.
     schedule : {"sqrt", "constant"}
-        η_t = eta/√t, or eta.
     penalty : float
         0 is plain gradient descent.
     tube : float
@@ -239,36 +242,20 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared",
-        eta: float = 0.5,
-        schedule: str = "sqrt",
-        penalty: float = 0.0,
-        tube: float = 0.0,
-        bound: float | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, eta, schedule, bound, random_state)
-        self.penalty = penalty
-        self.tube = tube
+    tube: float = 0.0
 
 
-class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
+@parameters
+class KernelOGDClassifier(HingeDefaults, _KernelOGD, OnlineClassifier):
     """Kernel online gradient descent for labels: see :class:`KernelOGDRegressor`.
 
     Parameters
     ----------
-    kernel, eta, schedule, penalty, random_state
+    kernel, step, schedule, penalty, random_state
         As in :class:`KernelOGDRegressor`.
     loss : {"hinge", "logistic", "squared_hinge", "squared"}
     bound : float
         Scores are clipped to [−bound, bound].
-
-    References
-    ----------
-    Kivinen, Smola and Williamson, Online learning with kernels; the theory page, "Online learning".
 
     Examples
     --------
@@ -279,16 +266,3 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     >>> KernelOGDClassifier().fit(X, y).score(X, y) > 0.8
     True
     """
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "hinge",
-        eta: float = 1.0,
-        schedule: str = "sqrt",
-        penalty: float = 0.0,
-        bound: float = 10.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, eta, schedule, bound, random_state)
-        self.penalty = penalty

@@ -7,19 +7,21 @@ taking large steps and follows a target that moves. Which one fits is seen from 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
-from squeak.core.state import checked, number
+from squeak.core.saved import Layout
+from squeak.core.state import number
 from squeak.core.types import Array
 from squeak.online.newton import NewtonHead, StepRule
+from squeak.online.stored import Stored
 
 MEMORY = 100.0
 """Rounds that the comparison of the two looks back on."""
 
 
-class GuardedHead:
+class GuardedHead(Stored):
     """An adaptive and a worst-case head; each round the one with the smaller discounted loss so far predicts.
 
     Both learn from every row. The discount is 1 − 1/100: the choice follows a change within some hundred rows.
@@ -31,6 +33,9 @@ class GuardedHead:
     alpha : float
     restarts : bool
     """
+
+    _state: ClassVar[Layout] = {"lead": number()}
+    _inner: ClassVar[tuple[str, str]] = ("heads", "{}_")
 
     def __init__(self, rule: StepRule, alpha: float, *, restarts: bool) -> None:
         bound = None if rule.grows else rule.bound
@@ -89,19 +94,3 @@ class GuardedHead:
             second[i] = self.lead > 0.0
             self.lead = (1.0 - 1.0 / MEMORY) * self.lead + gap
         return np.where(second, said[1], said[0])
-
-    def to_parts(self, prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays, their names beginning with ``prefix``, and the rest as JSON data."""
-        arrays: dict[str, Any] = {}
-        contents = []
-        for i, head in enumerate(self.heads):
-            some, content = head.to_parts(f"{prefix}{i}_")
-            arrays.update(some)
-            contents.append(content)
-        return arrays, {"lead": self.lead, "heads": contents}
-
-    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], prefix: str, size: int) -> None:
-        """Take over the state that :meth:`to_parts` took apart."""
-        self.lead = checked({"lead": number()}, arrays, content)["lead"]
-        for i, head in enumerate(self.heads):
-            head.set_parts(arrays, content["heads"][i], f"{prefix}{i}_", size)

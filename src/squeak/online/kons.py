@@ -7,129 +7,134 @@ c_s φ_s, which also stands where a derivative is 0 (the printed b-form divides 
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from squeak.core import engine
 from squeak.core.cholesky import GrowingCholesky
+from squeak.core.constructors import parameters
 from squeak.core.kernels import block, diagonal
-from squeak.core.rows import copy_rows, join, n_rows, rows_from_arrays, rows_to_arrays, take
+from squeak.core.rows import copy_rows, join, n_rows, take
+from squeak.core.saved import Layout, RowsPiece
 from squeak.core.screening import entry_score
-from squeak.core.seeds import RandomState, coins
-from squeak.core.state import checked, number, numbers, parts, seed, whole, wholes
+from squeak.core.seeds import coins
+from squeak.core.state import number, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineEstimator, check_positive
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.newton import StepRule
-from squeak.online.pros_n_kons import check_rule
+from squeak.online.second_order import SecondOrder
+from squeak.online.stored import FactorPiece, Stored
+
+Chances = tuple[float, float]
 
 
-class Sketch:
-    """Which directions enter A: KORS on the features scaled by ġ√η, each kept one unweighted.
-
-    References
-    ----------
-    Thesis, algorithm 13; the theory page, "Online learning".
-    """
-
-    def __init__(self, oversampling: float, smallest_chance: float) -> None:
-        self.oversampling, self.smallest_chance = oversampling, smallest_chance
-        self.factor = GrowingCholesky()
-        """Of the scaled Gram matrix plus alpha/weight: what the scores come from."""
-
-    def chance(self, scaled: Array, diag: float, alpha: float) -> tuple[float, Array]:
-        """Return the probability to enter, and the projection that the factor needs if it does."""
-        projected = self.factor.project(scaled.reshape(1, -1))
-        left = max(diag - float(np.sum(projected**2)), 0.0)
-        score = entry_score(left, alpha)
-        return min(1.0, self.oversampling * max(score, self.smallest_chance)), projected
-
-    def add(self, projected: Array, diag: float, alpha: float, p: float) -> None:
-        """Take a direction in with weight 1/p."""
-        left = max(diag - float(np.sum(projected**2)), 0.0)
-        self.factor = self.factor.append(projected, np.array([[left + alpha * p]]))
-
-
-class KonsHead:
+class KonsHead(Stored):
     """The c-form of one output; between calls ``q`` = L⁻¹ D (K c) over the rows whose direction is in A.
 
     With M = DKD + alpha·I = L Lᵀ: ȳ = (kᵀc − (L⁻¹Dk)ᵀq)/alpha and ρ = φᵀA⁻¹φ = (k(x, x) − ‖L⁻¹Dk‖²)/alpha.
 
+    Parameters
+    ----------
+    rule : StepRule
+    alpha : float
+    chances : pair of float, optional
+        Oversampling and smallest chance of a sketch: which directions enter A is then decided by KORS on the
+        features scaled by ġ√η, each kept one unweighted.
+
     References
     ----------
-    Thesis, algorithm 12 as corrected in the theory page, "Online learning".
+    Thesis, algorithm 12 as corrected in the theory page, "Online learning", and algorithm 13.
     """
 
-    def __init__(self, rule: StepRule, alpha: float, sketch: Sketch | None) -> None:
-        self.rule, self.alpha, self.sketch = rule, alpha, sketch
-        self.c: list[float] = []
-        self.rows: list[int] = []
-        self.D: list[float] = []
-        self.q = np.zeros(0)
+    _state: ClassVar[Layout] = {
+        "factor": FactorPiece("m"),
+        "sketch": FactorPiece("", optional=True),
+        "rows": wholes("m"),
+        "c": numbers("n"),
+        "D": numbers("m"),
+        "q": numbers("m"),
+        "gain": number(),
+        "rule.bound": number(low=0.0),
+        "rule.round": whole(),
+    }
+
+    def __init__(self, rule: StepRule, alpha: float, chances: Chances | None) -> None:
+        self.rule, self.alpha, self.chances = rule, alpha, chances
+        self.c, self.D, self.q = np.zeros(0), np.zeros(0), np.zeros(0)
+        self.rows = np.zeros(0, dtype=np.int64)
         self.factor = GrowingCholesky()
+        self.sketch = None if chances is None else GrowingCholesky()
+        """Of the scaled Gram matrix plus alpha/weight: what the scores come from."""
         self.gain = 0.0
 
     def copy(self) -> KonsHead:
         """Return a head of its own in the same state; arrays are shared, for none is changed in place."""
         head = copy(self)
-        head.rule, head.sketch = copy(self.rule), copy(self.sketch)
-        head.c, head.rows, head.D = list(self.c), list(self.rows), list(self.D)
+        head.rule = copy(self.rule)
         return head
 
     def expansion(self) -> Array:
         """Return θ with u = Σ θ_s φ_s, the weights before the next round."""
-        theta = np.array(self.c)
-        theta[self.rows] -= np.array(self.D) * (self.factor.inverse.T @ self.q)
+        theta = self.c.copy()
+        theta[self.rows] -= self.D * (self.factor.inverse.T @ self.q)
         return theta / self.alpha
 
     def learn(self, k: Array, diag: float, y: float, uniform: float) -> float:
         """Predict the row whose kernel column with the rows before is ``k``, then learn from its target."""
-        kb = np.array(self.D) * k[self.rows]
+        kb = self.D * k[self.rows]
         l = self.factor.project(kb.reshape(1, -1))[0]  # noqa: E741
-        kc = float(k @ np.array(self.c)) if self.c else 0.0
+        kc = float(k @ self.c)
         rho = (diag - float(l @ l)) / self.alpha
         z = (kc - float(l @ self.q)) / self.alpha
         cut, prediction, slope, weight = self.rule(y, z)
-        scale = np.sign(slope) * np.sqrt(weight)  # ġ√η
-        entered = slope != 0.0
-        p, scaled = 1.0, np.zeros((1, 0))
-        if entered and self.sketch is not None:
-            p, scaled = self.sketch.chance(scale * kb, weight * diag, self.alpha)
-            entered = uniform < p
+        scale = float(np.sign(slope) * np.sqrt(weight))  # ġ√η
+        sketch, entered = self.sketch, slope != 0.0
+        if entered and sketch is not None:
+            sketch = self._sketched(sketch, scale * kb, weight * diag, uniform)
+            entered = sketch is not self.sketch
         c = (weight * (z - cut) if entered else 0.0) - slope - (cut / rho if cut != 0.0 else 0.0)
         self.q = self.q + c * l
-        self.c.append(float(c))
+        self.c = np.append(self.c, c)
         self.gain += slope * slope * rho / (1.0 + (weight * rho if entered else 0.0))
         if entered:
-            new = float(scale) * l
+            new = scale * l
             pivot = max(self.alpha + weight * diag - float(new @ new), self.alpha)
-            self.q = np.append(self.q, (float(scale) * (kc + diag * c) - float(new @ self.q)) / np.sqrt(pivot))
+            self.q = np.append(self.q, (scale * (kc + diag * c) - float(new @ self.q)) / np.sqrt(pivot))
             self.factor = self.factor.append(new.reshape(1, -1), np.array([[pivot]]))
-            self.rows.append(len(self.c) - 1)
-            self.D.append(float(scale))
-            if self.sketch is not None:
-                self.sketch.add(scaled, weight * diag, self.alpha, p)
+            self.rows, self.D, self.sketch = np.append(self.rows, len(self.c) - 1), np.append(self.D, scale), sketch
         return prediction
 
+    def _sketched(self, sketch: GrowingCholesky, scaled: Array, diag: float, uniform: float) -> GrowingCholesky:
+        """Return the sketch with a direction, which has the weight 1/p; itself where the direction stays out."""
+        assert self.chances is not None
+        oversampling, smallest = self.chances
+        projected = sketch.project(scaled.reshape(1, -1))
+        left = max(diag - float(np.sum(projected**2)), 0.0)
+        p = min(1.0, oversampling * max(entry_score(left, self.alpha), smallest))
+        return sketch.append(projected, np.array([[left + self.alpha * p]])) if uniform < p else sketch
 
-class KonsLearner:
+    def _take(self, found: dict[str, Any]) -> None:
+        sketch = found["sketch"]
+        if np.any(found["rows"] >= len(found["c"])) or (sketch is None) != (self.sketch is None):
+            raise ValueError("the learner's row numbers are damaged")
+        if sketch is not None and len(sketch) != len(found["rows"]):
+            raise ValueError("the learner's sketch does not fit")
+        super()._take(found)
+
+
+class KonsLearner(Stored):
     """KONS over rows that are all kept; one head for every output."""
 
+    _state: ClassVar[Layout] = {"atoms": RowsPiece(size="n"), "n_seen": whole(), "seed": seed()}
+    _inner: ClassVar[tuple[str, str]] = ("heads", "head{}_")
+
     def __init__(
-        self,
-        kernel: Any,
-        rule: StepRule,
-        alpha: float,
-        sketch: tuple[float, float] | None,
-        n_outputs: int,
-        seed: int,
+        self, kernel: Any, rule: StepRule, alpha: float, chances: Chances | None, n_outputs: int, seed: int
     ) -> None:
         self.kernel, self.seed = kernel, seed
-        self.heads = [
-            KonsHead(rule.copy(), alpha, None if sketch is None else Sketch(*sketch)) for _ in range(n_outputs)
-        ]
-        self.rows: Rows = None
+        self.heads = [KonsHead(rule.copy(), alpha, chances) for _ in range(n_outputs)]
+        self.atoms: Rows = None
         self.n_seen = 0
 
     @property
@@ -138,7 +143,7 @@ class KonsLearner:
         return {"atoms": self.n_seen, "coordinates": max(len(head.rows) for head in self.heads), "growths": 0}
 
     def _column(self, X: Rows) -> Array:
-        return np.zeros((n_rows(X), 0)) if self.rows is None else block(self.kernel, X, self.rows)
+        return np.zeros((n_rows(X), 0)) if self.atoms is None else block(self.kernel, X, self.atoms)
 
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs)."""
@@ -168,99 +173,36 @@ class KonsLearner:
         uniform = float(coins(self.seed, self.n_seen, 1)[0])
         heads = [head.copy() for head in self.heads]
         said = [head.learn(column, diag, y, uniform) for head, y in zip(heads, targets, strict=True)]
-        rows = copy_rows(x) if self.rows is None else join(self.rows, x)
-        self.__dict__.update(heads=heads, rows=rows, n_seen=self.n_seen + 1)  # at once: learned or not
+        atoms = copy_rows(x) if self.atoms is None else join(self.atoms, x)
+        self.__dict__.update(heads=heads, atoms=atoms, n_seen=self.n_seen + 1)  # at once: learned or not
         return said
 
     def copy(self) -> KonsLearner:
         """Return a learner of its own in the same state; heads are shared, for rows replace them."""
         return copy(self)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data."""
-        arrays, contents = rows_to_arrays(self.rows), []
-        for i, head in enumerate(self.heads):
-            values = {
-                "c": np.array(head.c),
-                "rows": np.array(head.rows, dtype=np.int64),
-                "D": np.array(head.D),
-                "q": head.q,
-                "factor": head.factor.inverse,
-                "sketch": None if head.sketch is None else head.sketch.factor.inverse,
-                "bound": head.rule.bound,
-                "round": head.rule.round,
-                "gain": head.gain,
-            }
-            some, content = parts(HEAD, values, f"head{i}_")
-            arrays.update(some)
-            contents.append(content)
-        return arrays, {**parts(STATE, vars(self))[1], "heads": contents}
+    def _inner_sizes(self) -> dict[str, int]:
+        return {"n": self.n_seen}
 
-    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        rows = rows_from_arrays(arrays)
-        facts = checked(STATE, arrays, content)
-        if n_rows(rows) != facts["n_seen"] or len(content["heads"]) != len(self.heads):
+    def _take(self, found: dict[str, Any]) -> None:
+        if n_rows(found["atoms"]) != found["n_seen"]:
             raise ValueError("the learner's arrays do not fit each other")
-        for i, head in enumerate(self.heads):
-            found = checked(HEAD, arrays, content["heads"][i], f"head{i}_", n=facts["n_seen"])
-            if np.any(found["rows"] >= facts["n_seen"]):
-                raise ValueError("the learner's row numbers are damaged")
-            head.c, head.D, head.rows = found["c"].tolist(), found["D"].tolist(), found["rows"].tolist()
-            head.q, head.factor = found["q"].copy(), GrowingCholesky(found["factor"].copy())
-            if head.sketch is not None:
-                head.sketch.factor = GrowingCholesky(found["sketch"].copy())
-            head.gain, head.rule.bound, head.rule.round = found["gain"], found["bound"], found["round"]
-        self.rows, self.n_seen, self.seed = rows, facts["n_seen"], facts["seed"]
+        super()._take(found)
 
 
-STATE = {"n_seen": whole(), "seed": seed()}
-HEAD = {
-    "rows": wholes("m"),
-    "c": numbers("n"),
-    "D": numbers("m"),
-    "q": numbers("m"),
-    "factor": numbers("m", "m"),
-    "sketch": numbers("m", "m", optional=True),
-    "gain": number(),
-    "bound": number(low=0.0),
-    "round": whole(),
-}
-
-
-class _Kons(OnlineEstimator):
+class _Kons(SecondOrder):
     """The shared part of KONS and SKETCHED-KONS."""
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared",
-        alpha: float = 0.1,
-        bound: float | None = None,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.alpha = alpha
-        self.bound = bound
-        self.curvature = curvature
-        self.step = step
-        self.random_state = random_state
-
-    def _sketch(self) -> tuple[float, float] | None:
+    def _chances(self) -> Chances | None:
         return None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_rule(self)
-        check_positive("alpha", self.alpha)
         if self.curvature == "auto":
             raise ValueError("curvature='auto' is for ConKons, ProsNKons and BudgetKons; use 'adaptive' or 'worst'")
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> KonsLearner:
-        return KonsLearner(kernel, check_rule(self), float(self.alpha), self._sketch(), n_outputs, seed)
+        return KonsLearner(kernel, self._rule(), float(self.alpha), self._chances(), n_outputs, seed)
 
 
 class KonsRegressor(_Kons, OnlineRegressor):
@@ -289,6 +231,7 @@ class KonsRegressor(_Kons, OnlineRegressor):
     """
 
 
+@parameters
 class KonsClassifier(_Kons, OnlineClassifier):
     """KONS for labels: see :class:`KonsRegressor`.
 
@@ -296,10 +239,6 @@ class KonsClassifier(_Kons, OnlineClassifier):
     ----------
     kernel, loss, alpha, bound, curvature, step, random_state
         As in :class:`ConKonsClassifier`; curvature is "adaptive" or "worst".
-
-    References
-    ----------
-    Thesis, algorithm 12, with the corrections of the theory page, "Online learning".
 
     Examples
     --------
@@ -311,14 +250,5 @@ class KonsClassifier(_Kons, OnlineClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared_hinge",
-        alpha: float = 0.1,
-        bound: float = 10.0,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, alpha, bound, curvature, step, random_state)
+    loss: str = "squared_hinge"
+    bound: float = 10.0

@@ -5,21 +5,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from types import SimpleNamespace
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.cholesky import GrowingCholesky
+from squeak.core.advice import unlike_rows
 from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor
-from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, take
+from squeak.core.nystrom import GrowingFeatures
+from squeak.core.rows import n_rows, take
+from squeak.core.saved import Layout, RowsPiece
 from squeak.core.seeds import coins
-from squeak.core.state import LEAST, checked, numbers, parts, seed, whole, wholes
+from squeak.core.state import LEAST, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.guarded import GuardedHead
 from squeak.online.newton import NewtonHead, StepRule
 from squeak.online.space import Space
+from squeak.online.stored import FactorPiece, Stored
 
 Head: TypeAlias = NewtonHead | GuardedHead
 
@@ -51,7 +55,7 @@ class NewtonPlan:
         return maker(self.rule.copy(), self.alpha, restarts=self.restarts)
 
 
-class NewtonLearner:
+class NewtonLearner(Stored):
     """Predict, then learn, in the span of atoms that KORS chooses; one head for every output.
 
     A row is first predicted and learned in the present space and then offered to KORS: an atom counts from the
@@ -61,6 +65,18 @@ class NewtonLearner:
     ----------
     Thesis, algorithm 14; the theory page, "Online learning".
     """
+
+    _state: ClassVar[Layout] = {
+        "atoms": RowsPiece(size="m"),
+        "atom_factor": FactorPiece("m"),
+        "factor": FactorPiece("j"),
+        "atom_weights": numbers("m", low=LEAST),
+        "members": wholes("j"),
+        "n_seen": whole(),
+        "growths": whole(),
+        "seed": seed(),
+    }
+    _inner: ClassVar[tuple[str, str]] = ("heads", "head{}_")
 
     def __init__(self, plan: NewtonPlan, space: Space, n_outputs: int, seed: int) -> None:
         self.plan, self.space, self.seed = plan, space, seed
@@ -81,7 +97,7 @@ class NewtonLearner:
         out = np.empty((n_rows(X), len(self.heads)))
 
         def fill(tile: slice) -> None:
-            features = self.space.features(take(X, tile))
+            features = self.space.features.block(take(X, tile))
             for column, head in enumerate(self.heads):
                 out[tile, column] = head.scores(features)
 
@@ -90,7 +106,7 @@ class NewtonLearner:
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        phi = self.space.features(x)
+        phi = self.space.features.block(x)
         return [float(head.scores(phi)[0]) for head in self.heads]
 
     def learn(self, X: Rows, targets: Array) -> Array:
@@ -119,7 +135,7 @@ class NewtonLearner:
         for tile in engine.even_tiles(n, BLOCK):
             last = bisect_left(growths, tile.stop)
             grown = [row - tile.start for row in growths[first:last]]
-            features = space.features(take(X, tile))[:, : size + len(grown)]
+            features = space.features.block(take(X, tile))[:, : size + len(grown)]
             learn = _learn_restarting if self.plan.restarts else _learn_going_on
             for column, head in enumerate(heads):
                 predictions[tile, column] = learn(head, features, targets[tile, column], grown)
@@ -137,8 +153,8 @@ class NewtonLearner:
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it; the fast path for rows that come singly."""
         space = self.space
-        columns = space.columns(x)[0]
-        phi = space.mixing.dot(columns)
+        columns = space.features.columns(x)[0]
+        phi = space.features.mixing.T.dot(columns)
         grown = space
         if not space.frozen:  # whatever is refused is refused before anything is learned
             grown = space.enter_row(x, columns, self._coin())
@@ -166,58 +182,23 @@ class NewtonLearner:
             self._coins = first, known = self.n_seen, coins(self.seed, self.n_seen, COINS_KEPT).tolist()
         return known[self.n_seen - first]
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data."""
-        space, scorer = self.space, self.space.scorer
-        values = {
-            "atom_weights": scorer.weights,
-            "atom_factor": scorer.factor.inverse,
-            "factor": space.factor.inverse,
-            "members": space.members,
-            **{name: getattr(self, name) for name in ("n_seen", "growths", "seed")},
-        }
-        arrays, facts = parts(STATE, values)
-        arrays.update(rows_to_arrays(scorer.atoms))
-        contents = []
-        for i, head in enumerate(self.heads):
-            some, content = head.to_parts(f"head{i}_")
-            arrays.update(some)
-            contents.append(content)
-        return arrays, {**facts, "heads": contents}
+    def _source(self) -> Any:
+        scorer, features = self.space.scorer, self.space.features
+        own = {"atoms": scorer.atoms, "atom_factor": scorer.factor, "atom_weights": scorer.weights}
+        return SimpleNamespace(**vars(self), **own, factor=features.factor, members=features.members)
 
-    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        space = self.space
-        atoms = rows_from_arrays(arrays)
-        found = checked(STATE, arrays, content, m=n_rows(atoms))
-        members = found["members"]
-        if np.any(np.diff(members) <= 0) or np.any(members >= n_rows(atoms)):
+    def _inner_sizes(self) -> dict[str, int]:
+        return {"size": self.space.size}
+
+    def _take(self, found: dict[str, Any]) -> None:
+        atoms, members, space = found.pop("atoms"), found.pop("members"), self.space
+        kernel, weights = check_stored(space.scorer.kernel, atoms), found.pop("atom_weights")
+        factor, inner = found.pop("atom_factor"), found.pop("factor")
+        if len(factor) != n_rows(atoms) or np.any(np.diff(members) <= 0) or np.any(members >= n_rows(atoms)):
             raise ValueError("the atoms' numbers are not those of a space")
-        if len(content["heads"]) != len(self.heads):
-            raise ValueError("the learner's outputs do not fit")
-        scorer = WeightedFactor(
-            check_stored(space.scorer.kernel, atoms),
-            atoms,
-            found["atom_weights"].copy(),
-            space.scorer.ridge,
-            GrowingCholesky(found["atom_factor"].copy()),
-        )
-        factor = GrowingCholesky(found["factor"].copy())
-        self.space = Space(scorer, factor, members.copy(), space.oversampling, space.max_atoms)
-        for i, (head, part) in enumerate(zip(self.heads, content["heads"], strict=True)):
-            head.set_parts(arrays, part, f"head{i}_", len(members))
-        self.n_seen, self.growths, self.seed = (found[name] for name in ("n_seen", "growths", "seed"))
-
-
-STATE = {
-    "atom_weights": numbers("m", low=LEAST),
-    "atom_factor": numbers("m", "m"),
-    "members": wholes("j"),
-    "factor": numbers("j", "j"),
-    "n_seen": whole(),
-    "growths": whole(),
-    "seed": seed(),
-}
+        scorer = WeightedFactor(kernel, atoms, weights, space.scorer.ridge, factor)
+        features = GrowingFeatures(kernel, atoms, inner, members)
+        super()._take({**found, "space": Space(scorer, features, space.oversampling, space.max_atoms)})
 
 
 def _learn_restarting(head: Head, features: Array, y: Array, grown: list[int]) -> Array:
@@ -251,8 +232,4 @@ def _learn_going_on(head: Head, features: Array, y: Array, grown: list[int]) -> 
 def _guard(space: Space, rows: int) -> None:
     """Stop where rows hardly resemble each other, before the space eats the memory."""
     if space.max_atoms is None and rows >= GUARD_ROWS and 2 * space.n_atoms > rows:
-        raise ValueError(
-            f"{space.n_atoms:,} of {rows:,} rows had to be kept: under {space.scorer.kernel!r} with ridge "
-            f"{space.scorer.ridge:.3g} hardly any row resembles another. Use a larger length_scale (try 'median'), "
-            "scale the columns, raise the ridge, lower the oversampling, or set max_atoms"
-        )
+        raise unlike_rows(space.n_atoms, rows, space.scorer.kernel, space.scorer.ridge)

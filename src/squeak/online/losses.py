@@ -13,6 +13,7 @@ import math
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from sklearn.base import is_classifier
 
 SMALLEST_ERROR = 1e-6
 """A squared loss whose error is below this part of the bound counts as having that error.
@@ -250,6 +251,11 @@ def loss_named(name: Any, *, labels: bool) -> Loss:
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"loss must be one of {', '.join(known)}; it is {name!r}")
     return LOSSES[name]
+
+
+def loss_of(model: Any) -> Loss:
+    """Return the loss that an online estimator names, or raise."""
+    return loss_named(model.loss, labels=is_classifier(model))
 
 
 def clipped_part(z: float, bound: float) -> float:

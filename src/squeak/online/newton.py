@@ -12,14 +12,16 @@ run on these, and v and P follow by matrix products (BLAS 3).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from squeak.core.state import checked, number, numbers, parts, whole
+from squeak.core.saved import Layout
+from squeak.core.state import number, numbers, whole
 from squeak.core.types import Array
 from squeak.online.losses import SMALLEST_ERROR, Loss, SquaredLoss, clipped_part
+from squeak.online.stored import Stored
 
 _dot, _symv, _syr, _symm, _syrk, _trsm, _ger = get_blas_funcs(
     ("dot", "symv", "syr", "symm", "syrk", "trsm", "ger"), dtype=np.float64
@@ -92,7 +94,7 @@ class StepRule:
         return cut, prediction, slope, weight
 
 
-class NewtonHead:
+class NewtonHead(Stored):
     """The state of online Newton steps for one output; between calls P = A⁻¹, both lower triangles only.
 
     Parameters
@@ -108,12 +110,23 @@ class NewtonHead:
     Thesis, algorithm 14; the theory page, "Online learning".
     """
 
+    _state: ClassVar[Layout] = {
+        "weights": numbers("size"),
+        "P": numbers("size", "size"),
+        "A": numbers("size", "size"),
+        "pending": numbers("pending", "size"),
+        "gain": number(),
+        "rule.bound": number(low=0.0),
+        "rule.round": whole(),
+    }
+
     def __init__(self, rule: StepRule, alpha: float, *, restarts: bool) -> None:
         self.rule, self.alpha, self.restarts = rule, alpha, restarts
         self.weights: Array = np.zeros(0)
         self.P: Array = np.zeros((0, 0), order="F")
         self.A: Array = np.zeros((0, 0), order="F")
-        self.pending: list[Array] = []
+        self.directions: list[Array] = []
+        """New directions of A that are not in it yet."""
         self.n_pending = 0
         self.gain = 0.0
         """Σ gᵀA⁻¹g since the beginning: twice the regret's part that the steps cost."""
@@ -123,7 +136,7 @@ class NewtonHead:
         head = NewtonHead(self.rule.copy(), self.alpha, restarts=self.restarts)
         head.weights, head.gain = self.weights.copy(), self.gain
         head.P, head.A = self.P.copy(order="F"), self.A.copy(order="F")
-        head.pending, head.n_pending = list(self.pending), self.n_pending
+        head.directions, head.n_pending = list(self.directions), self.n_pending
         return head
 
     def extend(self, size: int) -> None:
@@ -135,7 +148,7 @@ class NewtonHead:
             self._fold()
             weights[:j], P[:j, :j], A[:j, :j] = self.weights, self.P, self.A
         P[new, new], A[new, new] = 1.0 / self.alpha, self.alpha
-        self.weights, self.P, self.A, self.pending, self.n_pending = weights, P, A, [], 0
+        self.weights, self.P, self.A, self.directions, self.n_pending = weights, P, A, [], 0
 
     def scores(self, features: Array) -> Array:
         """Return the clipped predictions of rows, shape (n,)."""
@@ -253,7 +266,7 @@ class NewtonHead:
 
     def _remember(self, directions: Array) -> None:
         """Note the new directions of A; after enough of them compute P anew."""
-        self.pending.append(directions)
+        self.directions.append(directions)
         self.n_pending += len(directions)
         if self.n_pending >= REFRESH:
             self._fold()
@@ -262,39 +275,24 @@ class NewtonHead:
 
     def _fold(self) -> None:
         """Add the noted directions to A."""
-        if self.pending:
-            rows = self.pending[0] if len(self.pending) == 1 else np.concatenate(self.pending)
-            self.A = _syrk(1.0, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
-            self.pending, self.n_pending = [], 0
+        if self.directions:
+            self.A = _syrk(1.0, self.pending.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            self.directions, self.n_pending = [], 0
 
-    def to_parts(self, prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays, their names beginning with ``prefix``, and the rest as JSON data."""
-        j = len(self.weights)
-        pending = np.concatenate([*self.pending, np.zeros((0, j))])
-        rule = {"gain": self.gain, "bound": self.rule.bound, "round": self.rule.round}
-        return parts(STATE, {"weights": self.weights, "P": self.P, "A": self.A, "pending": pending, **rule}, prefix)
+    @property
+    def pending(self) -> Array:
+        """The new directions of A that are not in it yet, a row each."""
+        if len(self.directions) == 1:
+            return self.directions[0]
+        return np.concatenate([*self.directions, np.zeros((0, len(self.weights)))])
 
-    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], prefix: str, size: int) -> None:
-        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        found = checked(STATE, arrays, content, prefix, size=size)
-        if len(found["pending"]) >= REFRESH:
+    def _take(self, found: dict[str, Any]) -> None:
+        pending = found.pop("pending")
+        if len(pending) >= REFRESH:
             raise ValueError("the learner's arrays do not fit each other")
-        self.weights = found["weights"].copy()
-        self.P, self.A = np.array(found["P"], order="F"), np.array(found["A"], order="F")
-        self.pending = [found["pending"]] if len(found["pending"]) else []
-        self.n_pending = len(found["pending"])
-        self.gain, self.rule.bound, self.rule.round = found["gain"], found["bound"], found["round"]
-
-
-STATE = {
-    "weights": numbers("size"),
-    "P": numbers("size", "size"),
-    "A": numbers("size", "size"),
-    "pending": numbers("pending", "size"),
-    "gain": number(),
-    "bound": number(low=0.0),
-    "round": whole(),
-}
+        super()._take(found)
+        self.P, self.A = np.asfortranarray(self.P), np.asfortranarray(self.A)
+        self.directions, self.n_pending = ([pending] if len(pending) else []), len(pending)
 
 
 def _round(rho: float, cut: float, slope: float, weight: float) -> tuple[float, float]:

@@ -5,18 +5,18 @@ Gradient steps on every row until a budget of rows is kept, then on the leading 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.nystrom import EigenFeatures, Features, FixedFeatures
-from squeak.core.rows import n_rows
-from squeak.core.seeds import RandomState
-from squeak.core.state import checked, flag, numbers
+from squeak.core.saved import Layout
+from squeak.core.state import flag, numbers
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.first_order import FirstOrder, GradientRule, SupportLearner
-from squeak.samplers.base import check_max_atoms
+from squeak.online.first_order import FirstOrder, GradientRule, HingeDefaults, SupportLearner
 
 
 class NystromLearner(SupportLearner):
@@ -29,21 +29,40 @@ class NystromLearner(SupportLearner):
     Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
     """
 
+    _state: ClassVar[Layout] = {
+        **SupportLearner._state,
+        "embedded": flag(),
+        "mixing": numbers("m", "rank", optional=True),
+        "weights": numbers("rank", "outputs", optional=True),
+    }
+
     def __init__(self, kernel: Any, rule: GradientRule, n_outputs: int, budget: int, rank: int) -> None:
         super().__init__(kernel, rule, 0.0, n_outputs)
         self.budget, self.rank = budget, rank
         self.features: Features | None = None
-        self.weights = np.zeros((0, n_outputs))
+        self.weights: Array | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether steps are taken on the features."""
+        return self.features is not None
+
+    @property
+    def mixing(self) -> Array | None:
+        """What makes the features of kernel values, once there are any."""
+        return None if self.features is None else self.features.mixing
 
     @property
     def facts(self) -> dict[str, int]:
         """Rows kept, and the dimension that steps are taken in."""
-        size = len(self.coefficients) if self.features is None else len(self.weights)
-        return {"atoms": 0 if self.atoms is None else n_rows(self.atoms), "coordinates": size, "growths": 0}
+        size = len(self.coefficients) if self.weights is None else len(self.weights)
+        return {"atoms": len(self.coefficients), "coordinates": size, "growths": 0}
 
     def raw(self, X: Rows) -> Array:
         """Return f of every row before clipping, shape (n, outputs)."""
-        return super().raw(X) if self.features is None else np.asarray(self.features.block(X) @ self.weights)
+        if self.features is None or self.weights is None:
+            return super().raw(X)
+        return np.asarray(self.features.block(X) @ self.weights)
 
     def add(self, x: Rows, coefficients: Array) -> None:
         """Add a term to f, in the space that is in use."""
@@ -52,47 +71,33 @@ class NystromLearner(SupportLearner):
             return
         super().add(x, coefficients)
         if len(self.coefficients) == self.budget:
-            self._embed()
-            assert self.features is not None
+            mixing = EigenFeatures(self.kernel, self.atoms).mixing[:, : self.rank]
+            self.features = FixedFeatures(self.kernel, self.atoms, np.ascontiguousarray(mixing))
             self.weights = self.features.block(self.atoms).T @ self.coefficients
 
-    def _embed(self) -> None:
-        features = EigenFeatures(self.kernel, self.atoms)
-        features.mixing = np.ascontiguousarray(features.mixing[:, : self.rank])
-        self.features = features
-
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data."""
-        arrays, content = super().to_parts()
-        if self.features is not None:
-            arrays |= {"weights": self.weights, "mixing": self.features.mixing}
-        return arrays, {**content, "embedded": self.features is not None}
-
-    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
-        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        super().set_parts(arrays, content)
-        if checked({"embedded": flag()}, arrays, content)["embedded"]:
-            found = checked(EMBEDDED, arrays, content, m=len(self.coefficients), outputs=len(self.rules))
-            self.features = FixedFeatures(self.kernel, self.atoms, found["mixing"])
-            self.weights = found["weights"].copy()
+    def _take(self, found: dict[str, Any]) -> None:
+        embedded, mixing = found.pop("embedded"), found.pop("mixing")
+        if {embedded} != {mixing is not None, found["weights"] is not None}:
+            raise ValueError("the learner's features are damaged")
+        super()._take(found)
+        self.features = FixedFeatures(self.kernel, self.atoms, mixing) if embedded else None
 
 
-EMBEDDED = {"mixing": numbers("m", "rank"), "weights": numbers("rank", "outputs")}
-
-
+@parameters
 class _NOGD(FirstOrder):
-    max_atoms: int
-    rank: int
+    max_atoms: int = 100
+    rank: int = 20
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if check_max_atoms(self.rank, "rank") > check_max_atoms(self.max_atoms):
+        if check_whole("rank", self.rank) > check_whole("max_atoms", self.max_atoms):
             raise ValueError(f"rank {self.rank} is larger than max_atoms {self.max_atoms}")
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> NystromLearner:
         return NystromLearner(kernel, self._rule(), n_outputs, int(self.max_atoms), int(self.rank))
 
 
+@parameters
 class NOGDRegressor(_NOGD, OnlineRegressor):
     """Nyström online gradient descent: the first rows as a budget, then steps on their leading eigenvectors.
 
@@ -104,7 +109,7 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
         The budget.
     rank : int
         How many eigenvectors are used.
-    loss, eta, schedule, tube, bound
+    loss, step, schedule, tube, bound
         As in :class:`KernelOGDRegressor`.
     random_state : ignored
 
@@ -122,37 +127,19 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        max_atoms: int = 100,
-        rank: int = 20,
-        loss: str = "squared",
-        eta: float = 0.5,
-        schedule: str = "sqrt",
-        tube: float = 0.0,
-        bound: float | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, eta, schedule, bound, random_state)
-        self.max_atoms = max_atoms
-        self.rank = rank
-        self.tube = tube
+    tube: float = 0.0
 
 
-class NOGDClassifier(_NOGD, OnlineClassifier):
+@parameters
+class NOGDClassifier(HingeDefaults, _NOGD, OnlineClassifier):
     """Nyström online gradient descent for labels: see :class:`NOGDRegressor`.
 
     Parameters
     ----------
-    kernel, max_atoms, rank, eta, schedule, random_state
+    kernel, max_atoms, rank, step, schedule, random_state
         As in :class:`NOGDRegressor`.
     loss, bound
         As in :class:`KernelOGDClassifier`.
-
-    References
-    ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
 
     Examples
     --------
@@ -163,18 +150,3 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
     >>> NOGDClassifier().fit(X, y).score(X, y) > 0.8
     True
     """
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        max_atoms: int = 100,
-        rank: int = 20,
-        loss: str = "hinge",
-        eta: float = 1.0,
-        schedule: str = "sqrt",
-        bound: float = 10.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, eta, schedule, bound, random_state)
-        self.max_atoms = max_atoms
-        self.rank = rank

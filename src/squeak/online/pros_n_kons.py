@@ -4,62 +4,29 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from squeak.core.leverage import check_ridge
+from squeak.core.checks import check_positive, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.rows import copy_rows
-from squeak.core.seeds import RandomState
 from squeak.core.types import Rows
 from squeak.kernels import RBF
-from squeak.online.base import OnlineEstimator, check_positive
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.learner import NewtonLearner, NewtonPlan
-from squeak.online.newton import StepRule
+from squeak.online.second_order import SecondOrder
 from squeak.online.space import Space
-from squeak.samplers.base import check_max_atoms, check_ridge_beside
-
-CURVATURES = ("adaptive", "worst", "auto")
+from squeak.samplers.base import check_ridge_beside
 
 
-def check_rule(model: Any) -> StepRule:
-    """Return the step rule that a second-order estimator's parameters ask for, or raise."""
-    if model.curvature not in CURVATURES:
-        raise ValueError(f"curvature must be one of {', '.join(CURVATURES)}; it is {model.curvature!r}")
-    step = check_positive("step", model.step)
-    if step > 1.0:
-        raise ValueError(f"step must lie in (0, 1]; it is {model.step!r}")
-    bound = None if model.bound is None else float(model.bound)
-    return StepRule(model._loss(), bound, "adaptive" if model.curvature == "auto" else model.curvature, step)
-
-
-class _GrowingKons(OnlineEstimator):
+@parameters
+class _GrowingKons(SecondOrder):
     """The shared part: a space that KORS grows, and what a new coordinate does to the Newton steps."""
 
     _restarts: ClassVar[bool]
     _paper_alpha: ClassVar[float] = 1.0
     _paper_atoms: ClassVar[int | None] = None
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared",
-        alpha: float = 0.1,
-        ridge: float = 0.03,
-        oversampling: float = 1.0,
-        max_atoms: int | None = 100,
-        bound: float | None = None,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.loss = loss
-        self.alpha = alpha
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.max_atoms = max_atoms
-        self.bound = bound
-        self.curvature = curvature
-        self.step = step
-        self.random_state = random_state
+    ridge: float = 0.03
+    oversampling: float = 1.0
+    max_atoms: int | None = 100
 
     @classmethod
     def from_paper(cls, **params: Any) -> Any:
@@ -68,6 +35,15 @@ class _GrowingKons(OnlineEstimator):
         RBF of width 8 on columns scaled to [0, 1], α = γ = 1 (classifiers 0.01), KORS with β = 1 and ε = 1/2
         (oversampling β(1 − ε)), η = σ/2 with the worst case's curvature, and C = 1, which the thesis does not
         report.
+
+        Parameters
+        ----------
+        **params
+            As those of the class.
+
+        Returns
+        -------
+        estimator
         """
         settings: dict[str, Any] = {
             "kernel": RBF(8.0),
@@ -83,16 +59,14 @@ class _GrowingKons(OnlineEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_rule(self)
-        for name in ("alpha", "oversampling"):
-            check_positive(name, getattr(self, name))
-        check_ridge(self.ridge)
+        check_positive("oversampling", self.oversampling)
+        check_positive("ridge", self.ridge)
         if self.max_atoms is not None:
-            check_max_atoms(self.max_atoms)
+            check_whole("max_atoms", self.max_atoms)
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> NewtonLearner:
-        ridge = check_ridge_beside(check_ridge(self.ridge), kernel, rows)
-        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", check_rule(self))
+        ridge = check_ridge_beside(float(self.ridge), kernel, rows)
+        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", self._rule())
         limit = None if self.max_atoms is None else int(self.max_atoms)
         space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
         return NewtonLearner(plan, space, n_outputs, seed)
@@ -100,8 +74,7 @@ class _GrowingKons(OnlineEstimator):
     @property
     def atoms_(self) -> Rows:
         """The rows that span the space."""
-        self._needs_rows()
-        learner: Any = self._stream.learner
+        learner: Any = self.learner_
         return None if learner is None else copy_rows(learner.space.scorer.atoms)
 
     @property
@@ -115,25 +88,14 @@ class _GrowingKons(OnlineEstimator):
         return self._fact("growths")
 
 
+@parameters
 class _Classification(_GrowingKons):
     """The defaults of classifiers."""
 
     _paper_alpha: ClassVar[float] = 0.01
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared_hinge",
-        alpha: float = 0.1,
-        ridge: float = 0.03,
-        oversampling: float = 1.0,
-        max_atoms: int | None = 100,
-        bound: float = 10.0,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state)
+    loss: str = "squared_hinge"
+    bound: float = 10.0
 
 
 class ConKonsRegressor(_GrowingKons, OnlineRegressor):
@@ -215,10 +177,6 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
     classes_ : array
     n_seen_, n_atoms_, n_coordinates_, n_growths_ : int
 
-    References
-    ----------
-    Thesis, section 5.3; the theory page, "Online learning".
-
     Examples
     --------
     >>> import numpy as np
@@ -233,6 +191,7 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
     _restarts = False
 
 
+@parameters
 class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
     """PROS-N-KONS: exact online Newton steps in the span of the atoms, begun anew at each new atom.
 
@@ -269,22 +228,10 @@ class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
     _restarts = True
     _poor_on_few_rows = True
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared",
-        alpha: float = 0.1,
-        ridge: float = 0.03,
-        oversampling: float = 1.0,
-        max_atoms: int | None = None,
-        bound: float | None = None,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state)
+    max_atoms: int | None = None
 
 
+@parameters
 class ProsNKonsClassifier(_Classification, OnlineClassifier):
     """PROS-N-KONS for labels: see :class:`ProsNKonsRegressor`.
 
@@ -294,10 +241,6 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
         As in :class:`ConKonsClassifier`.
     max_atoms : int or None
         None: the space grows as the data ask.
-
-    References
-    ----------
-    Thesis, algorithm 14; the theory page, "Online learning".
 
     Examples
     --------
@@ -312,20 +255,7 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
     _restarts = True
     _poor_on_few_rows = True
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared_hinge",
-        alpha: float = 0.1,
-        ridge: float = 0.03,
-        oversampling: float = 1.0,
-        max_atoms: int | None = None,
-        bound: float = 10.0,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state)
+    max_atoms: int | None = None
 
 
 class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
@@ -365,10 +295,6 @@ class BudgetKonsClassifier(_Classification, OnlineClassifier):
     ----------
     kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state
         As in :class:`ConKonsClassifier`.
-
-    References
-    ----------
-    Thesis, section 5.3.2; the theory page, "Online learning".
 
     Examples
     --------

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from squeak.core.seeds import RandomState
-from squeak.online.base import check_positive
+from squeak.core.checks import check_positive
+from squeak.core.constructors import parameters
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.kons import _Kons
 
 
+@parameters
 class _SketchedKons(_Kons):
     _poor_on_few_rows: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared",
-        alpha: float = 0.1,
-        oversampling: float = 1.0,
-        smallest_chance: float = 0.1,
-        bound: float | None = None,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, alpha, bound, curvature, step, random_state)
-        self.oversampling = oversampling
-        self.smallest_chance = smallest_chance
+    oversampling: float = 1.0
+    smallest_chance: float = 0.1
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -35,7 +23,7 @@ class _SketchedKons(_Kons):
         if check_positive("smallest_chance", self.smallest_chance) > 1.0:
             raise ValueError(f"smallest_chance must lie in (0, 1]; it is {self.smallest_chance!r}")
 
-    def _sketch(self) -> tuple[float, float]:
+    def _chances(self) -> tuple[float, float]:
         return float(self.oversampling), float(self.smallest_chance)
 
 
@@ -72,6 +60,7 @@ class SketchedKonsRegressor(_SketchedKons, OnlineRegressor):
     """
 
 
+@parameters
 class SketchedKonsClassifier(_SketchedKons, OnlineClassifier):
     """SKETCHED-KONS for labels: see :class:`SketchedKonsRegressor`.
 
@@ -79,10 +68,6 @@ class SketchedKonsClassifier(_SketchedKons, OnlineClassifier):
     ----------
     kernel, loss, alpha, oversampling, smallest_chance, bound, curvature, step, random_state
         As in :class:`SketchedKonsRegressor` and :class:`KonsClassifier`.
-
-    References
-    ----------
-    Thesis, algorithm 13, with the corrections of the theory page, "Online learning".
 
     Examples
     --------
@@ -94,16 +79,5 @@ class SketchedKonsClassifier(_SketchedKons, OnlineClassifier):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        loss: str = "squared_hinge",
-        alpha: float = 0.1,
-        oversampling: float = 1.0,
-        smallest_chance: float = 0.1,
-        bound: float = 10.0,
-        curvature: str = "adaptive",
-        step: float = 1.0,
-        random_state: RandomState = None,
-    ) -> None:
-        super().__init__(kernel, loss, alpha, oversampling, smallest_chance, bound, curvature, step, random_state)
+    loss: str = "squared_hinge"
+    bound: float = 10.0

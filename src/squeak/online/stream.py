@@ -5,25 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from copy import copy, deepcopy
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from squeak.core.kernels import Kernel, resolve
-from squeak.core.rows import (
-    check_same_kind,
-    copy_rows,
-    join,
-    n_rows,
-    rows_from_arrays,
-    rows_to_arrays,
-    same_rows,
-    take,
-    width_of,
-)
-from squeak.core.sources import Preprocessing
-from squeak.core.state import checked, numbers
+from squeak.core.rows import check_same_kind, copy_rows, join, n_rows, same_rows, take, width_of
+from squeak.core.saved import Layout, Parts, RowsPiece
+from squeak.core.state import flag, numbers, seed, whole
 from squeak.core.types import Array, Rows
+from squeak.data import Cursor, Preprocessing
+from squeak.online.losses import Loss
+from squeak.online.stored import Stored
 
 WARM_UP = (2, 8, 32, 128)
 """Where a width is to be learned from data.
@@ -56,7 +50,7 @@ class Learner(Protocol):
     def copy(self) -> Any:
         """Return a learner in the same state that :meth:`learn` of this one leaves as it is."""
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def to_parts(self, prefix: str = "") -> Parts:
         """Return the arrays and the rest as JSON data."""
 
     def set_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
@@ -72,7 +66,50 @@ def needs_rows(kernel: Any) -> bool:
     return isinstance(kernel, Kernel) and any(isinstance(value, str) for value in kernel.get_params().values())
 
 
-class Stream:
+@dataclass(frozen=True)
+class Tested:
+    """Some rows of a stream, each predicted before it was learned from.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        The targets, or labels.
+    predictions : array of shape (n,)
+    scores, targets : arrays of shape (n, outputs)
+        Both as the learner has them: labels are ±1.
+    loss : Loss
+        The learner's own.
+    facts : dict
+        Atoms, coordinates and growths after these rows.
+    seconds : float
+        What checking, predicting and learning took.
+    cursor : Cursor or None
+        Where the next block of a row source begins, with the last rows of a block.
+    """
+
+    y: Any
+    predictions: Any
+    scores: Array
+    targets: Array
+    loss: Loss
+    facts: dict[str, int]
+    seconds: float
+    cursor: Cursor | None = None
+
+    @property
+    def surrogate(self) -> Array:
+        """The learner's own loss of every row, summed over its outputs."""
+        return np.asarray(self.loss.value(self.targets, self.scores).sum(axis=1))
+
+    @property
+    def errors(self) -> Array:
+        """Of labels: 1 for a wrong one, 0 for a right one; a score of 0 counts as positive."""
+        if self.scores.shape[1] == 1:
+            return np.asarray((np.where(self.scores[:, 0] >= 0, 1.0, -1.0) != self.targets[:, 0]).astype(float))
+        return np.asarray((self.scores.argmax(axis=1) != self.targets.argmax(axis=1)).astype(float))
+
+
+class Stream(Stored):
     """All that an online estimator remembers.
 
     Rows that came before the width is final are held, 128 at most, and learned again when it changes; so the
@@ -91,6 +128,14 @@ class Stream:
         What turned the user's columns into rows.
     """
 
+    _state: ClassVar[Layout] = {
+        "held": RowsPiece("held_", size="held", optional=True),
+        "held_targets": numbers("held", "outputs", optional=True),
+        "seed": seed(),
+        "n_seen": whole(),
+        "warming": flag(),
+    }
+
     def __init__(
         self,
         build: Build,
@@ -104,13 +149,14 @@ class Stream:
         self.warming = needs_rows(kernel)
         self.resolved: Any = None
         self.learner: Learner | None = None
-        self.held: tuple[Rows, Array] | None = None
+        self.held: Rows = None
+        self.held_targets: Array | None = None
 
     @property
     def n_seen(self) -> int:
         """How many rows have been learned."""
         if self.warming:
-            return 0 if self.held is None else len(self.held[1])
+            return 0 if self.held_targets is None else len(self.held_targets)
         return 0 if self.learner is None else self.learner.n_seen
 
     def copy(self) -> Stream:
@@ -118,6 +164,11 @@ class Stream:
         other = copy(self)
         other.learner = None if self.learner is None else self.learner.copy()
         return other
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What the learner tells of itself."""
+        return {"atoms": 0, "coordinates": 0, "growths": 0} if self.learner is None else self.learner.facts
 
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs); 0 before anything is known."""
@@ -155,29 +206,28 @@ class Stream:
 
     def _learn_held(self, X: Rows, targets: Array) -> tuple[Array, str]:
         """Learn from some of the first rows; returns the predictions, and why no width can be learned."""
-        if self.held is None:
-            held = copy_rows(X), targets.copy()
-        else:
-            held = join(self.held[0], X), np.concatenate([self.held[1], targets])
+        held, held_targets = copy_rows(X), targets.copy()
+        if self.held_targets is not None:
+            held, held_targets = join(self.held, X), np.concatenate([self.held_targets, targets])
         if self.learner is None:
             said = np.zeros(targets.shape)
         elif len(targets) == 1:
             said = np.array([self.learner.learn_row(X, targets[0].tolist())])
         else:
             said = self.learner.learn(X, targets)
-        self.held, doubt = held, ""
+        self.held, self.held_targets, doubt = held, held_targets, ""
         if self.n_seen in WARM_UP:
             last = self.n_seen == WARM_UP[-1]
-            kernel = self._width_of(held[0])
+            kernel = self._width_of(held)
             if kernel is None and not last:
                 return said, doubt
-            self._begin(_with_width_one(self.kernel) if kernel is None else kernel, held[0])
+            self._begin(_with_width_one(self.kernel) if kernel is None else kernel, held)
             if self.learner is not None:
-                self.learner.learn(*held)
+                self.learner.learn(held, held_targets)
             if last:
-                self.warming, self.held = False, None
+                self.warming, self.held, self.held_targets = False, None, None
                 if kernel is None:
-                    alike = same_rows(held[0], take(held[0], np.zeros(n_rows(held[0]), dtype=np.int64)))
+                    alike = same_rows(held, take(held, np.zeros(n_rows(held), dtype=np.int64)))
                     doubt = "the first rows are all equal"
                     doubt = doubt if alike else "distances of the first rows overflow or vanish"
         return said, doubt
@@ -194,38 +244,35 @@ class Stream:
         self.learner = self.build(kernel, rows, self.n_outputs, self.seed)
         self.resolved = kernel
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def to_parts(self, prefix: str = "") -> Parts:
         """Return the arrays and the rest as JSON data; kernel and preprocessing are the owner's."""
-        arrays: dict[str, Any] = {}
-        learner: dict[str, Any] | None = None
-        if self.learner is not None:
-            arrays, learner = self.learner.to_parts()
-        if self.held is not None:
-            arrays = {**arrays, **rows_to_arrays(self.held[0], "held_"), "held_targets": self.held[1]}
-        return arrays, {"seed": self.seed, "n_seen": self.n_seen, "warming": self.warming, "learner": learner}
+        arrays, content = super().to_parts(prefix)
+        some, described = ({}, None) if self.learner is None else self.learner.to_parts()
+        return {**arrays, **some}, {**content, "learner": described}
 
-    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
+    def restore(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        n_seen, self.warming = content["n_seen"], content["warming"]
+        self.set_parts(arrays, content, outputs=self.n_outputs)
+        described, n_seen = content["learner"], content["n_seen"]
         if self.warming and (not needs_rows(self.kernel) or n_seen >= WARM_UP[-1]):
             raise ValueError("the stream cannot be one that waits for its first rows")
-        if not self.warming and content["learner"] is None and n_seen:
-            raise ValueError("the learner is missing")
-        if content["learner"] is not None:
+        if described is not None:
             self._begin(resolved, head)
             if self.learner is not None:
-                self.learner.set_parts(arrays, content["learner"])
+                self.learner.set_parts(arrays, described)
                 if self.learner.n_seen != n_seen:
                     raise ValueError("the learner has seen other rows than the stream")
         if self.warming and n_seen:
-            rows = rows_from_arrays(arrays, "held_")
-            check_same_kind(rows, head)
-            if n_rows(rows) != n_seen or width_of(rows) != width_of(head):
+            check_same_kind(self.held, head)
+            if self.held_targets is None or width_of(self.held) != width_of(head):
                 raise ValueError("the held rows do not fit")
-            found = checked({"held_targets": numbers(n_rows(rows), self.n_outputs)}, arrays, {})
-            self.held = rows, found["held_targets"].copy()
         if self.n_seen != n_seen:
             raise ValueError("the rows seen do not fit")
+
+    def _take(self, found: dict[str, Any]) -> None:
+        if (found["held"] is None) != (found["held_targets"] is None):
+            raise ValueError("the held rows do not fit")
+        super()._take({name: value for name, value in found.items() if name != "n_seen"})
 
 
 def _with_width_one(kernel: Any) -> Any:

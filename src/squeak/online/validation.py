@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from squeak.core import engine
-from squeak.core.rows import n_rows, take
-from squeak.core.sources import Cursor, RowSource
 from squeak.core.types import Array, IntArray
+from squeak.data import RowSource
 from squeak.online.base import OnlineEstimator
 from squeak.online.batch import Batch
 from squeak.online.checkpoint import OnlineRun
-from squeak.online.faces import OnlineClassifier
 from squeak.online.kons import KonsLearner
 from squeak.online.learner import NewtonLearner
+from squeak.online.losses import loss_of
 from squeak.samplers.checkpoint import fit_with_checkpoint
-
-POINTS = 200
-"""About so many points of the curve are kept where the number of rows is known."""
-
-LARGEST_STEP = 8192
 
 
 @dataclass(frozen=True)
@@ -81,6 +73,10 @@ class Progress:
         ----------
         batch : Batch
             Fitted on the same rows in the same order.
+
+        Returns
+        -------
+        array of shape (points,)
         """
         if batch.losses_.shape != self.surrogate.shape:
             raise ValueError(f"the batch saw {len(batch.losses_)} rows, the stream {len(self.surrogate)}")
@@ -138,44 +134,16 @@ def progressive_validation(
     """
     if not isinstance(model, OnlineEstimator):
         raise TypeError(f"progressive_validation takes an estimator of squeak.online, not {type(model).__name__}")
-    run = OnlineRun(model, lambda *place: _learn(*place, y=y, verbose=verbose))
-    if checkpoint is None:
-        run._read(X, None)
-    else:
-        fit_with_checkpoint(run, X, checkpoint, every)
+    total = X.n_rows if isinstance(X, RowSource) else len(y) if hasattr(y, "__len__") else None
+    with _Bar(type(model).__name__, total, verbose) as bar:
+        run = OnlineRun(model, y, bar.advance)
+        if checkpoint is None:
+            run.read(X)
+        else:
+            fit_with_checkpoint(run, X, checkpoint, every)
     losses, surrogate, table = run.curves()
     numbers = table[:, :3].astype(np.int64)
     return Progress(losses, surrogate, numbers[:, 0], numbers[:, 1], numbers[:, 2], table[:, 3])
-
-
-def _learn(run: OnlineRun, X: Any, start: Cursor | None, keeper: Any, *, y: Any, verbose: int) -> None:
-    """Predict and learn row after row, from a place of the source on, and note every loss."""
-    model = run.model
-    total = X.n_rows if isinstance(X, RowSource) else len(y) if y is not None and hasattr(y, "__len__") else None
-    seen, spent, hits = 0, 0.0, 0.0
-    if run.points:
-        seen, spent, hits = int(run.points[-1][-1, 0]), float(run.points[-1][-1, 3]), float(run.losses[-1].sum())
-    with _Bar(type(model).__name__, total, verbose) as bar:
-        bar.advance(seen, hits / max(seen, 1), 0) if seen else None
-        for block, targets, cursor in model._blocks(X, y, start):
-            began = time.perf_counter()
-            rows, encoded = model._check_block(block, targets, prepared=isinstance(X, RowSource))
-            spent += time.perf_counter() - began
-            step = int(np.clip((total or n_rows(rows)) // POINTS, 1, LARGEST_STEP))
-            for tile in engine.tiles(n_rows(rows), step):
-                began = time.perf_counter()
-                scores = model._feed(take(rows, tile), encoded[tile])
-                spent += time.perf_counter() - began
-                own = np.asarray(model._loss().value(encoded[tile], scores)).sum(axis=1)
-                counted = _errors(scores, encoded[tile]) if isinstance(model, OnlineClassifier) else own
-                seen, hits = seen + len(own), hits + float(counted.sum())
-                facts = _facts(model)
-                run.losses.append(counted)
-                run.surrogate.append(own)
-                run.points.append(np.array([[seen, facts["atoms"], facts["growths"], spent]]))
-                bar.advance(len(own), hits / seen, facts["atoms"])
-            if keeper is not None:
-                run.keep(keeper, cursor)
 
 
 def regret_bound(model: Any, norm: float) -> float | None:
@@ -194,6 +162,10 @@ def regret_bound(model: Any, norm: float) -> float | None:
     norm : float
         ‖w‖² of the comparator, summed over the outputs.
 
+    Returns
+    -------
+    float or None
+
     References
     ----------
     Thesis, theorems 5.4 and 5.8; the theory page, "Online learning".
@@ -208,12 +180,11 @@ def regret_bound(model: Any, norm: float) -> float | None:
     >>> 1.0 < regret_bound(model, norm=2.0) < 10.0
     True
     """
-    model._needs_rows()
-    learner, loss = model._stream.learner, model._loss()
+    learner, loss = model.learner_, loss_of(model)
     if loss.worst_curvature(1.0) == 0.0 or getattr(model, "curvature", "auto") == "auto":
         return None
     if isinstance(learner, KonsLearner):
-        if learner.heads[0].sketch is not None:
+        if learner.heads[0].chances is not None:
             return None
         return 0.5 * (learner.heads[0].alpha * norm + sum(head.gain for head in learner.heads))
     if not isinstance(learner, NewtonLearner) or not learner.plan.restarts:
@@ -226,18 +197,6 @@ def regret_bound(model: Any, norm: float) -> float | None:
         space_part = loss.lipschitz(bound) ** 2 / alpha * (learner.n_seen * space.scorer.ridge / 4.0 + 1.0)
         total += steps + space_part + 2.0 * learner.growths * bound
     return float(total)
-
-
-def _errors(scores: Array, targets: Array) -> Array:
-    """Return 1 for a wrong label, 0 for a right one; a score of 0 counts as positive."""
-    if scores.shape[1] == 1:
-        return np.asarray((np.where(scores[:, 0] >= 0, 1.0, -1.0) != targets[:, 0]).astype(np.float64))
-    return np.asarray((scores.argmax(axis=1) != targets.argmax(axis=1)).astype(np.float64))
-
-
-def _facts(model: Any) -> dict[str, int]:
-    learner = model._stream.learner
-    return {"atoms": 0, "growths": 0} if learner is None else learner.facts
 
 
 class _Bar:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.dictionary import Dictionary
+from squeak.core.checks import is_number
 from squeak.core.types import Array, Rows
 from squeak.report.plot import some
 from squeak.report.shell import Panel
 from squeak.report.tags import number, table
+from squeak.samplers.dictionary import Dictionary
 
 MOST_COLUMNS = 8
 LISTED = 25
@@ -27,10 +28,13 @@ def atom_columns(d: Dictionary, which: Any, names: list[str] | None = None) -> d
         return d.preprocessing.decode(chosen)
     if sp.issparse(chosen):
         return {"largest entries": [_largest(chosen[[line]]) for line in range(chosen.shape[0])]}
-    titles = (
-        names if names is not None and len(names) == chosen.shape[1] else [str(c) for c in range(chosen.shape[1])]
-    )
-    return {titles[column]: list(chosen[:, column]) for column in range(chosen.shape[1])}
+    return {title: list(chosen[:, column]) for column, title in enumerate(titles_of(chosen, names))}
+
+
+def titles_of(rows: Any, names: list[str] | None) -> list[str]:
+    """Return a title for every column: its name where all are known, else its number."""
+    width = rows.shape[1]
+    return names if names is not None and len(names) == width else [str(column) for column in range(width)]
 
 
 def _largest(row: Any) -> str:
@@ -58,24 +62,16 @@ def atoms_panel(d: Dictionary, scores: Array | None, names: list[str] | None, ex
         cells += [float(values[atom]) for values in extra.values()]
         lines.append([*cells, *(_value(columns[name][line]) for name in shown)])
     headings = ["row", "weight", *([] if scores is None else ["score"]), *extra, *shown]
-    kind = (
-        f"largest {list(extra)[-1]} first"
-        if extra
-        else "largest leverage score first"
-        if scores is not None
-        else ""
-    )
+    by = list(extra)[-1] if extra else "leverage score"
     left = len(columns) - len(shown)
-    words = f"{len(order)} of {len(d):,} atoms{', ' + kind if kind else ''}."
+    words = f"{len(order)} of {len(d):,} atoms{'' if measure is None else f', largest {by} first'}."
     words += f" {left:,} more columns are not shown." if left > 0 else ""
     words += " A weight of w stands for about w rows of the data." if d.calibrated else ""
     return Panel("Atoms that say most", table(headings, lines), words, wide=True)
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, float | int | np.number) and not isinstance(value, bool):
-        return float(value)
-    return str(value)
+    return float(value) if is_number(value) else str(value)
 
 
 def tips_of(d: Dictionary, which: Any, scores: Array | None) -> list[str]:

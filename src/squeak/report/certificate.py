@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from squeak.core.accuracy import accuracy, estimate_accuracy
-from squeak.core.dictionary import Dictionary
 from squeak.core.rows import n_rows, same_rows, take
 from squeak.report.charts import gauge
 from squeak.report.given import Given
 from squeak.report.shell import Panel, paragraphs
 from squeak.report.tags import Safe, join, number, tag
+from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.measured import accuracy, estimate_accuracy
 
 EXACT_UP_TO = 2500
 """Rows up to which ε̂ is measured exactly, O(n³); beyond, one pass brackets it."""

@@ -10,7 +10,7 @@ import numpy as np
 from squeak.core.types import Array
 from squeak.report.plot import Plot, some
 from squeak.report.scales import Scale, bins, short
-from squeak.report.tags import Safe, join, number, percent, tag
+from squeak.report.tags import Safe, join, number, percent, svg, tag
 
 BINS = 30
 
@@ -50,7 +50,7 @@ def histogram(
         amount = f"{number(round(size))} {of}" if beside is None else f"{percent(size)} of {of}"
         data = "" if beside is None else f", {percent(beside[place])} of the rows"
         tips.append(f"{number(edges[place])} to {number(edges[place + 1])}: {amount}{data}")
-    plot.bars(edges, shown, "c1", tips)
+    plot.bars(edges, shown, tips)
     if beside is not None:
         plot.line(np.repeat(edges, 2)[1:-1], np.repeat(beside, 2), "c2")
     for at, words in marks:
@@ -108,19 +108,28 @@ def cloud(
     plot = Plot(x, y, x_label, y_label, label)
     if diagonal:
         plot.diagonal()
-    plot.points(xs, ys, "c1", tips, radius)
+    plot.points(xs, ys, tips, radius)
     return plot.svg()
 
 
 def named_bars(
-    names: Sequence[str], values: Any, tips: Sequence[str], label: str, *, other: Any = None, top: int = 20
+    names: Sequence[str],
+    values: Any,
+    label: str,
+    tips: Sequence[str] | None = None,
+    *,
+    other: Any = None,
+    top: int = 20,
+    unit: str = "",
 ) -> Safe:
-    """Return bars that lie, one a name, longest first where there are more than ``top``; ``other`` beside them."""
+    """Return bars that lie, one a name, longest first where there are more than ``top``; ``other`` beside them.
+
+    Tips say the numbers, in their unit, unless others are given.
+    """
     values = np.asarray(values, dtype=np.float64)
+    tips = tips or [f"{name}: {number(value)}{unit}" for name, value in zip(names, values, strict=True)]
     order = np.argsort(-values, kind="stable")[:top] if len(values) > top else np.arange(len(values))
-    most = max(
-        float(np.max(values[order], initial=0.0)), float(np.max(other, initial=0.0)) if other is not None else 0
-    )
+    most = max(float(np.max(bars, initial=0.0)) for bars in (values[order], () if other is None else other))
     lines = []
     for place in order:
         parts = [tag("span", class_="fill c1", style=_width(values[place], most))]
@@ -128,9 +137,8 @@ def named_bars(
             parts.append(tag("span", class_="fill c2 thin", style=_width(other[place], most)))
         name = tag("span", names[place], class_="name")
         amount = tag("span", short(float(f"{values[place]:.3g}")), class_="amount")
-        lines.append(
-            tag("li", name, tag("span", parts, class_="track"), amount, data_tip=tips[place], title=tips[place])
-        )
+        track, tip = tag("span", parts, class_="track"), tips[place]
+        lines.append(tag("li", name, track, amount, data_tip=tip, title=tip))
     left = len(values) - len(order)
     more = tag("p", f"and {left:,} more", class_="quiet") if left else None
     return join(tag("ul", lines, class_="hbars", aria_label=label), more)
@@ -148,46 +156,26 @@ def gauge(low: float, high: float, label: str) -> Safe:
     def across(value: float) -> float:
         return 14.0 + float(ends.place(value)) * (width - 28.0)
 
-    parts = [tag("rect", x=across(0), y=30.0, width=across(1) - across(0), height=10.0, rx=5.0, class_="well")]
-    parts.append(
-        tag("rect", x=across(1), y=30.0, width=across(1.2) - across(1), height=10.0, rx=5.0, class_="well bad")
-    )
+    def well(low: float, high: float, class_: str) -> Safe:
+        return tag(
+            "rect", x=across(low), y=30.0, width=across(high) - across(low), height=10.0, rx=5.0, class_=class_
+        )
+
+    parts = [well(0, 1, "well"), well(1, 1.2, "well bad")]
     parts += [
         tag("text", short(tick), x=across(tick), y=56.0, text_anchor="middle", class_="tick")
         for tick in (0.0, 0.25, 0.5, 0.75, 1.0)
     ]
     parts.append(tag("line", x1=across(1), x2=across(1), y1=24.0, y2=46.0, class_="rule c3"))
-    parts.append(
-        tag("text", "nothing is guaranteed from here", x=width - 14, y=70.0, text_anchor="end", class_="note c3")
-    )
-    thin = max(across(high) - across(low), 5.0)
-    middle = (across(low) + min(across(high), width - 14)) / 2
+    words = "nothing is guaranteed from here"
+    parts.append(tag("text", words, x=width - 14, y=70.0, text_anchor="end", class_="note c3"))
     shown = f"ε̂ = {low:.3f}" if high - low < 1e-9 else f"{low:.2f} ≤ ε̂ ≤ {number(high, 3)}"
-    parts.append(
-        tag(
-            "rect",
-            tag("title", shown),
-            x=min(across(low), width - 19),
-            y=27.0,
-            width=thin,
-            height=16.0,
-            rx=3.0,
-            class_="bar c1",
-        )
-    )
-    parts.append(
-        tag(
-            "text",
-            shown,
-            x=min(max(middle, 70.0), width - 70.0),
-            y=18.0,
-            text_anchor="middle",
-            class_="note c1 strong",
-        )
-    )
-    return tag(
-        "svg", parts, viewBox=f"0 0 {width:.0f} {height:.0f}", role="img", aria_label=label, class_="plot gauge"
-    )
+    bar = {"x": min(across(low), width - 19), "y": 27.0, "width": max(across(high) - across(low), 5.0)}
+    parts.append(tag("rect", tag("title", shown), **bar, height=16.0, rx=3.0, class_="bar c1"))
+    middle = (across(low) + min(across(high), width - 14)) / 2
+    place = {"x": min(max(middle, 70.0), width - 70.0), "y": 18.0, "text_anchor": "middle"}
+    parts.append(tag("text", shown, **place, class_="note c1 strong"))
+    return svg(parts, width, height, label, "plot gauge")
 
 
 def legend(names: Sequence[str]) -> Safe:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import take
 from squeak.core.types import Array, IntArray
-from squeak.report.atoms import atom_columns
+from squeak.report.atoms import atom_columns, titles_of
 from squeak.report.charts import histogram, legend, named_bars
 from squeak.report.given import MOST_NAMED, Given
 from squeak.report.plot import some
 from squeak.report.shell import Panel
 from squeak.report.tags import Safe, join, number, percent
+from squeak.samplers.dictionary import Dictionary
 
 MOST_COLUMNS = 24
 """Columns with a picture of their own: those that matter most."""
@@ -45,7 +45,7 @@ def column_panels(d: Dictionary, given: Given | None, names: list[str] | None, m
         )
         + f"Measured on {min(len(d), PROBE):,} atoms, by their weights. 0: the column does not matter."
     )
-    panels = [Panel("Influence of the columns", named_bars(titles, values, tips, "influence of columns"), words)]
+    panels = [Panel("Influence of the columns", named_bars(titles, values, "influence of columns", tips), words)]
     atoms = atom_columns(d, np.arange(len(d)), names)
     data = None if given is None else _given_columns(d, given, names)
     strongest = sorted(titles, key=lambda name: -influence[name])[:MOST_COLUMNS]
@@ -56,9 +56,7 @@ def column_panels(d: Dictionary, given: Given | None, names: list[str] | None, m
 def _groups(d: Dictionary, names: list[str] | None) -> dict[str, IntArray]:
     """Return the features that each of the user's columns became."""
     if d.preprocessing is None:
-        width = d.atoms.shape[1]
-        titles = names if names is not None and len(names) == width else [str(c) for c in range(width)]
-        return {name: np.array([place]) for place, name in enumerate(titles)}
+        return {name: np.array([place]) for place, name in enumerate(titles_of(d.atoms, names))}
     found, at = {}, 0
     for column in d.preprocessing.columns:
         found[column.name] = np.arange(at, at + len(column.features))
@@ -152,8 +150,8 @@ def _values(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) 
     bars = named_bars(
         [titles[place] for place in order],
         parts[order],
-        [tips[place] for place in order],
         f"values of {name}",
+        [tips[place] for place in order],
         other=None if other is None else other[order],
         top=12,
     )

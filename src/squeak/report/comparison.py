@@ -7,12 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from squeak.report.figures import save_figure
+from squeak.report.figures import COLOURS, finished, new_figure
 
-COLOURS = (
-    *("#0b6e99", "#d9730d", "#448361", "#9f6b53", "#9065b0", "#c14c8a"),
-    *("#d44c47", "#cb912f", "#787774", "#337ea9", "#1f1f1f"),
-)
 MARKERS = "os^vDPX<>*h"
 
 
@@ -41,14 +37,10 @@ def draw_comparison(table: Any, path: str | os.PathLike[str] | None = None, titl
     >>> len(draw_comparison(table).axes)
     2
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     records = table.to_dict("records") if hasattr(table, "to_dict") else list(table)
-    figure = Figure(figsize=(10, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure, parts = new_figure(10, 4.5, grid=True)
     measures = (("accuracy_high", "ε̂ = ‖P − P̃‖ (guarantees hold below 1)"), ("trace_error", "Tr(K − K̃) / Tr K"))
-    for axes, (measure, label) in zip(figure.subplots(1, 2), measures, strict=True):
+    for axes, (measure, label) in zip(parts, measures, strict=True):
         for number, name in enumerate(dict.fromkeys(record["sampler"] for record in records)):
             points = sorted((r["atoms"], r[measure]) for r in records if r["sampler"] == name)
             shown = [(atoms, value) for atoms, value in points if np.isfinite(value) and value > 1e-15]
@@ -56,11 +48,5 @@ def draw_comparison(table: Any, path: str | os.PathLike[str] | None = None, titl
                 style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
                 axes.plot(*zip(*shown, strict=True), label=name, markersize=5, linewidth=1.2, **style)
         axes.set(xscale="log", yscale="log", xlabel="atoms", title=label)
-        axes.grid(visible=True, which="major", color="0.92")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    if title:
-        figure.suptitle(title)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    parts[1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return finished(figure, path, title)

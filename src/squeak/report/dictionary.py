@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor
 from squeak.core.types import Array, IntArray
@@ -18,10 +17,11 @@ from squeak.report.charts import cloud, histogram, legend
 from squeak.report.columns import column_panels
 from squeak.report.given import Given
 from squeak.report.growth import growth_panel, tree_panels
-from squeak.report.plot import some
+from squeak.report.plot import half_of, some
 from squeak.report.shell import Panel, Tab
 from squeak.report.spectrum import spectrum_of, spectrum_panels
 from squeak.report.tags import join, number, percent, table
+from squeak.samplers.dictionary import Dictionary
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,7 @@ def dictionary_tabs(look: Look, name: str, history: Any = None, title: str = "Di
     tab = Tab(title)
     tab.add(growth_panel(d, look.dimension, history))
     if look.scores is not None and look.spectrum is not None:
-        tab.add(_scores_panel(look))
-        for panel in spectrum_panels(d, look.spectrum):
-            tab.add(panel)
-        tab.add(_weights_panel(look))
+        tab.add(_scores_panel(look), *spectrum_panels(d, look.spectrum), _weights_panel(look))
     tab.add(_sources_panel(d))
     if d.calibrated or look.given is not None:
         tab.panels.insert(0, accuracy_panel(d, look.given, look.penalty, name, look.dimension or 0.0))
@@ -107,13 +104,7 @@ def _scores_panel(look: Look) -> Panel:
     if look.given is not None:
         other = look.factor[0].scores(look.given.sample(2000).X, 1.0 - d.eps)
         other = np.maximum(other, float(scores.min()) * 1e-2)
-    chart = histogram(
-        scores,
-        "leverage score",
-        "histogram of the atoms' leverage scores",
-        log=True,
-        other=other,
-    )
+    chart = histogram(scores, "leverage score", "histogram of the atoms' leverage scores", log=True, other=other)
     keys = legend(["atoms", "rows given"]) if other is not None else None
     rare = percent(float(np.mean(scores > 0.5)))
     words = (
@@ -128,20 +119,11 @@ def _weights_panel(look: Look) -> Panel:
     assert scores is not None
     weights = d.weights
     which = np.sort(np.argsort(-weights, kind="stable")[some(len(d))])
-    chart = cloud(
-        scores[which],
-        weights[which],
-        tips_of(d, which, scores),
-        "leverage score",
-        "weight",
-        "weights of atoms against their scores",
-        log=True,
-    )
-    heavy = np.sort(weights)[::-1]
-    half = int(np.searchsorted(np.cumsum(heavy), 0.5 * heavy.sum())) + 1
+    tips, label = tips_of(d, which, scores), "weights of atoms against their scores"
+    chart = cloud(scores[which], weights[which], tips, "leverage score", "weight", label, log=True)
     words = (
-        f"Atoms of low score stand for many rows. {half:,} of {len(d):,} atoms carry half of the weight; all "
-        f"weights add up to {number(round(float(weights.sum())))}, an estimate of the {d.n_seen:,} rows."
+        f"Atoms of low score stand for many rows. {half_of(weights):,} of {len(d):,} atoms carry half of the "
+        f"weight; all weights add up to {number(round(weights.sum()))}, an estimate of the {d.n_seen:,} rows."
     )
     return Panel("Who carries weight", chart, words)
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.dictionary import Dictionary
 from squeak.core.rows import check_rows, join, n_rows, take, width_of
-from squeak.core.sources import Preprocessing, RowSource
 from squeak.core.types import Rows
+from squeak.data import Preprocessing, RowSource
 from squeak.report.plot import some
+from squeak.samplers.dictionary import Dictionary
 
 MOST_BYTES = 2**30
 """Rows are read up to this size; of longer data the report looks at the beginning, and says so."""
@@ -47,13 +47,9 @@ class Given:
 
 def preprocessing_of(obj: Any) -> Preprocessing | None:
     """Return what turns the user's columns into an object's rows."""
-    if isinstance(obj, Dictionary):
-        return obj.preprocessing
-    if hasattr(obj, "preprocessing_"):
-        found: Preprocessing | None = obj.preprocessing_
-        return found
     d = dictionary_of(obj)
-    return None if d is None else d.preprocessing
+    found: Preprocessing | None = getattr(obj, "preprocessing_", None) if d is None else d.preprocessing
+    return found
 
 
 def dictionary_of(obj: Any) -> Dictionary | None:
@@ -68,6 +64,11 @@ def kernel_of(obj: Any) -> Any:
     return d.kernel if d is not None else getattr(obj, "kernel_", None)
 
 
+def has_targets(obj: Any) -> bool:
+    """Tell whether an object was fitted to targets: it predicts, and not clusters."""
+    return hasattr(obj, "predict") and not hasattr(obj, "cluster_weights_")
+
+
 def read_given(obj: Any, X: Any, y: Any) -> Given | None:
     """Return the rows that go with an object; a row source is read block by block."""
     if X is None:
@@ -75,9 +76,11 @@ def read_given(obj: Any, X: Any, y: Any) -> Given | None:
             raise ValueError("targets come with rows: give X too")
         return None
     kernel, encoding, d = kernel_of(obj), preprocessing_of(obj), dictionary_of(obj)
-    if kernel is None:
+    if kernel is None and not has_targets(obj):
         raise ValueError(f"a {type(obj).__name__} takes no rows: make its report without data")
     width = getattr(obj, "n_features_in_", None) if d is None else width_of(d.atoms)
+    if d is None and encoding is not None:
+        width = encoding.n_features
     if isinstance(X, RowSource):
         if y is not None:
             raise ValueError("a row source carries its targets: squeak.rows(..., target=...), and no y")
@@ -106,38 +109,13 @@ def _read_source(source: RowSource, kernel: Any, encoding: Preprocessing | None,
         size += _bytes(rows)
     if not parts:
         raise ValueError("there are no rows in the data")
-    X = parts[0] if len(parts) == 1 else _joined(parts)
+    X = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else reduce(join, parts)
     y = None if targets[0] is None else np.concatenate([np.asarray(target) for target in targets])
     return Given(X, y, whole, source.skipped_, tuple(map(str, source.feature_names)))
 
 
-def _joined(parts: list[Rows]) -> Rows:
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    found = parts[0]
-    for part in parts[1:]:
-        found = join(found, part)
-    return found
-
-
 def _bytes(rows: Rows) -> int:
     return int(rows.data.nbytes if sp.issparse(rows) else getattr(rows, "nbytes", 64 * len(rows)))
-
-
-def without_preprocessing(obj: Any) -> Any:
-    """Return a copy that takes rows as the kernel does: for rows that are encoded already."""
-    if isinstance(obj, Dictionary):
-        return replace(obj, preprocessing=None)
-    bare = copy.copy(obj)
-    bare.__dict__.pop("feature_names_in_", None)
-    if "dictionary_" in bare.__dict__:
-        bare.dictionary_ = replace(bare.dictionary_, preprocessing=None)
-    elif "preprocessing_" in bare.__dict__:
-        bare.preprocessing_ = None
-    elif hasattr(bare, "_stream"):
-        bare._stream = copy.copy(bare._stream)
-        bare._stream.preprocessing = None
-    return bare
 
 
 def column_names(obj: Any, given: Given | None = None) -> list[str] | None:

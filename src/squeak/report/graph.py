@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from squeak.graphs.forms import read_graph
-from squeak.report.figures import save_figure
+from squeak.report.figures import BLUE, GREY, ORANGE, finished, new_figure
 
 
 def draw_sparsifier(
@@ -39,32 +39,21 @@ def draw_sparsifier(
     >>> len(draw_sparsifier(G, sparsify(G, oversampling=8, random_state=0)).axes)
     2
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     one, other = read_graph(graph).edges, read_graph(sparsifier).edges
     n = max(one.n_nodes, other.n_nodes)
     before, after = one.on_nodes(n).degrees(), other.on_nodes(n).degrees()
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_figure(10, 4.2)
     there = (before > 0) & (after > 0)
-    left.plot(before[there], after[there], ".", markersize=3, alpha=0.4, color="#0b6e99")
+    left.plot(before[there], after[there], ".", markersize=3, alpha=0.4, color=BLUE)
     ends = [before[there].min(initial=1.0), before[there].max(initial=1.0)]
-    left.plot(ends, ends, color="#d9730d", linewidth=1)
+    left.plot(ends, ends, color=ORANGE, linewidth=1)
     left.set(xscale="log", yscale="log", xlabel="degree in the graph", ylabel="degree in the sparsifier")
     left.set_title(f"{len(one):,} edges, {len(other):,} kept")
     weights = np.concatenate([one.weights, other.weights])
     low, high = (weights.min(), weights.max()) if len(weights) else (1.0, 1.0)
     bins = np.geomspace(low * 0.9, high * 1.1, 40)
-    for edges, name, colour in ((one, "graph", "#9aa5ad"), (other, "sparsifier", "#0b6e99")):
+    for edges, name, colour in ((one, "graph", GREY), (other, "sparsifier", BLUE)):
         right.hist(edges.weights, bins=bins, alpha=0.6, color=colour, label=name)
     right.set(xscale="log", yscale="log", xlabel="weight of an edge", ylabel="edges")
     right.legend(frameon=False)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-    if title:
-        figure.suptitle(title)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return finished(figure, path, title)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.dictionary import Dictionary
-from squeak.core.record import HISTORY, Record
 from squeak.report.charts import curves
 from squeak.report.scales import short
 from squeak.report.shell import Panel
-from squeak.report.tags import Safe, fixed, number, table, tag
+from squeak.report.tags import Safe, fixed, number, svg, table, tag
+from squeak.report.tree import places
+from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.record import HISTORY, Record
 
 MOST_LISTED = 63
 """Nodes listed in the table beside the tree."""
@@ -71,32 +72,23 @@ def tree_panels(record: Record | None) -> list[Panel]:
 
 def _longest_way(record: Record) -> float:
     seconds = np.nan_to_num(record.nodes[:, 4])
-    leaves = len(seconds) - len(record.merges)
-    ends = list(seconds[:leaves])
-    for number_, children in enumerate(record.merges):
-        ends.append(float(seconds[leaves + number_]) + max(ends[child] for child in children))
+    ends = list(seconds[: len(seconds) - len(record.merges)])
+    for children in record.merges:
+        ends.append(seconds[len(ends)] + max(ends[child] for child in children))
     return float(ends[-1])
 
 
 def _tree(record: Record) -> Safe:
     """Return the drawing: a node stands above the middle of its children."""
     n_leaves = len(record.nodes) - len(record.merges)
-    level, below = [0] * n_leaves, [[leaf] for leaf in range(n_leaves)]
-    for children in record.merges:
-        level.append(1 + max(level[child] for child in children))
-        below.append([leaf for child in children for leaf in below[child]])
-    rank = {leaf: place for place, leaf in enumerate(below[-1])}
-    across = [float(rank.get(leaf, leaf)) for leaf in range(n_leaves)]
-    for children in record.merges:
-        across.append(sum(across[child] for child in children) / len(children))
+    across, level = places(n_leaves, record.merges)
     step = max(13.0, min(84.0, 960.0 / max(n_leaves, 1)))
     width, rise = 72.0 + step * max(n_leaves - 1, 1), 54.0
     height = 60.0 + rise * max(level)
     x = [28.0 + step * place for place in across]
     y = [height - 42.0 - rise * floor for floor in level]
     parts: list[Safe] = []
-    for number_, children in enumerate(record.merges):
-        node = n_leaves + number_
+    for node, children in enumerate(record.merges, n_leaves):
         for child in children:
             path = f"M{fixed(x[child])} {fixed(y[child])}C{fixed(x[child])} {fixed(y[child] - rise / 2)} "
             path += f"{fixed(x[node])} {fixed(y[node] + rise / 2)} {fixed(x[node])} {fixed(y[node])}"
@@ -111,19 +103,8 @@ def _tree(record: Record) -> Safe:
         parts.append(tag("circle", tag("title", tip), cx=x[node], cy=y[node], r=radius, class_="node"))
         leaf = node < n_leaves
         if np.isfinite(atoms) and (roomy or not leaf):  # beside a merge, below a leaf: no twig passes there
-            at = (
-                {"x": x[node], "y": y[node] + radius + 12}
-                if leaf
-                else {"x": x[node] + radius + 5, "y": y[node] + 4}
-            )
-            anchor = "middle" if leaf else "start"
+            right, down, anchor = (0.0, radius + 12, "middle") if leaf else (radius + 5, 4, "start")
+            at = {"x": x[node] + right, "y": y[node] + down}
             parts.append(tag("text", short(atoms), text_anchor=anchor, class_="tick", **at))
-    picture = tag(
-        "svg",
-        parts,
-        viewBox=f"0 -12 {fixed(width)} {fixed(height)}",
-        role="img",
-        aria_label="merge tree",
-        class_="plot",
-    )
+    picture = svg(parts, width, height, "merge tree", top=-12)
     return tag("div", picture, class_="scroll tree", tabindex="0", style=f"--least:{fixed(width)}px")

@@ -9,62 +9,89 @@ import numpy as np
 
 from squeak.core.rows import take
 from squeak.core.types import Array
+from squeak.data import Block
 from squeak.report.charts import cloud, curves, histogram, named_bars
-from squeak.report.given import Given, without_preprocessing
-from squeak.report.plot import MOST_POINTS, Plot, some
+from squeak.report.coverage import coverage_panel
+from squeak.report.given import Given, has_targets
+from squeak.report.plot import MOST_POINTS, Plot, half_of, some
 from squeak.report.scales import Scale
 from squeak.report.shell import Panel, Tab
-from squeak.report.tags import Safe, join, number, percent, table, tag
+from squeak.report.tags import Safe, number, percent, table, tag
+
+Facts = list[tuple[str, str]]
+"""Tiles at the head of a page: what, and how much."""
 
 MOST_CLASSES = 20
 MOST_PREDICTED = 50_000
 """Rows predicted for the report, evenly spread over those given."""
 
+SLOWEST = "The relative residual after each pass over the rows, of the slowest output."
+HELD_OUT = "The error on rows held out, after each pass; the best one was kept."
+CURVES = (
+    ("residuals_", "Convergence", "residual", SLOWEST),
+    ("validation_errors_", "Validation", "error", HELD_OUT),
+)
+FLATTERY = "On the rows given. If the model was fitted on them too, they flatter it."
+
 
 def scores_function(model: Any) -> Callable[[Any], Array] | None:
     """Return the function from encoded rows to a model's numbers: decisions of a classifier, else predictions."""
-    bare = without_preprocessing(model)
-    if not hasattr(model, "predict") or hasattr(model, "cluster_weights_"):
-        return bare.transform if hasattr(model, "transform") and hasattr(model, "dual_coef_") else None
-    if hasattr(model, "classes_"):
-        return bare.decision_function if hasattr(bare, "decision_function") else None
-    found: Callable[[Any], Array] = bare.predict
-    return found
+    method = "predict"
+    if not has_targets(model):
+        method = "transform" if hasattr(model, "dual_coef_") else ""
+    elif hasattr(model, "classes_"):
+        method = "decision_function"
+    answer = getattr(model, method, None)
+    return None if answer is None else lambda X: answer(Block(X))
 
 
-def learner_tab(model: Any, given: Given | None) -> Tab:
-    """Return what there is to say of any learner."""
-    tab = Tab("Model")
-    if hasattr(model, "predict") and not hasattr(model, "cluster_weights_"):
-        for panel in _prediction_panels(model, given):
-            tab.add(panel)
-    for found in (*_curve_panels(model), *_component_panels(model), _cluster_panel(model), *_view_panels(model)):
-        tab.add(found)
+def learner_tab(model: Any, given: Given | None) -> tuple[Tab, Facts]:
+    """Return what there is to say of any learner, and its scores on the rows given."""
+    tab, facts = Tab("Model"), Facts()
+    if has_targets(model):
+        panels, facts = _prediction_panels(model, given)
+        tab.add(*panels)
+    tab.add(*_curve_panels(model), *_component_panels(model), _cluster_panel(model), _views_panel(model))
     tab.add(_coefficients_panel(model))
-    return tab
+    return tab, facts
 
 
-def _prediction_panels(model: Any, given: Given | None) -> list[Panel]:
+def _prediction_panels(model: Any, given: Given | None) -> tuple[list[Panel], Facts]:
     if given is None:
         words = "Give rows and their targets to see predictions against the truth: --data DATA --target COLUMN."
-        return [Panel("Predictions", tag("p", "No rows were given."), words)]
+        return [Panel("Predictions", tag("p", "No rows were given."), words)], []
     given = given.sample(MOST_PREDICTED)
-    guess = np.asarray(without_preprocessing(model).predict(given.X))
+    guess = np.asarray(model.predict(Block(given.X)))
     if given.y is None:
         if hasattr(model, "classes_"):
-            return [_class_counts(guess)]
+            return [_class_counts(guess)], []
         words = f"{len(guess):,} rows; without targets there is nothing to compare them with."
-        return [Panel("Predictions", histogram(_first(guess), "prediction", "predictions", of="rows"), words)]
+        return [Panel("Predictions", histogram(_first(guess), "prediction", "predictions", of="rows"), words)], []
     if hasattr(model, "classes_"):
-        return _classes(np.asarray(model.classes_), guess, given.y)
-    return _regression(_first(guess), _first(np.asarray(given.y, dtype=np.float64)))
+        panels, facts = _classes(np.asarray(model.classes_), guess, given.y)
+        loss = _log_loss(model, given)
+        return panels, facts if loss is None else [*facts, ("Log loss", number(loss))]
+    panels, facts = _regression(_first(guess), _first(np.asarray(given.y, dtype=np.float64)))
+    covered = coverage_panel(model, given)
+    return panels + ([] if covered is None else [covered]), facts
+
+
+def _log_loss(model: Any, given: Given) -> float | None:
+    """Return −mean log p(true class), where the model has probabilities; a class that it does not know has 0."""
+    if not hasattr(model, "predict_proba"):
+        return None
+    chances = np.asarray(model.predict_proba(Block(given.X)))
+    places = {str(name): place for place, name in enumerate(model.classes_)}
+    which = np.array([places.get(str(name), -1) for name in np.asarray(given.y)])
+    right = np.where(which >= 0, chances[np.arange(len(which)), which], 0.0)
+    return float(-np.log(np.maximum(right, 1e-15)).mean())
 
 
 def _first(values: Array) -> Array:
     return np.asarray(values if values.ndim == 1 else values[:, 0], dtype=np.float64)
 
 
-def _regression(guess: Array, truth: Array) -> list[Panel]:
+def _regression(guess: Array, truth: Array) -> tuple[list[Panel], Facts]:
     error = guess - truth
     spread = float(np.mean((truth - truth.mean()) ** 2))
     rmse, mean_error = float(np.sqrt(np.mean(error**2))), float(np.mean(np.abs(error)))
@@ -74,34 +101,24 @@ def _regression(guess: Array, truth: Array) -> list[Panel]:
     chart = cloud(
         guess[which], truth[which], tips, "predicted", "true", "true values against predicted ones", diagonal=True
     )
-    facts = table(
-        [],
-        [
-            ["root mean squared error", rmse],
-            ["the same, of the mean alone", float(np.sqrt(spread))],
-            ["mean absolute error", mean_error],
-            ["R²", explained],
-            ["rows", len(guess)],
-        ],
-    )
+    facts = [["root mean squared error", rmse], ["the same, of the mean alone", float(np.sqrt(spread))]]
+    facts += [["mean absolute error", mean_error], ["R²", explained], ["rows", len(guess)]]
     shown = f" {len(which):,} of {len(guess):,} rows are drawn." if len(which) < len(guess) else ""
     low, high = np.quantile(error, [0.005, 0.995])
     words = (
         f"Half of the errors lie between {number(np.quantile(error, 0.25), 3)} and "
         f"{number(np.quantile(error, 0.75), 3)}; the outermost hundredth is left out of the picture."
     )
+    groups = (
+        "Rows in order of their prediction, in 20 equal groups: the median true value, and the middle half of them."
+    )
     inside = error[(error >= low) & (error <= high)]
     return [
         Panel("True against predicted", chart, f"On the dashed line predictions are right.{shown}"),
-        Panel(
-            "Binned",
-            _binned(guess, truth),
-            "Rows in order of their prediction, in 20 equal groups: the median "
-            "true value, and the middle half of them.",
-        ),
+        Panel("Binned", _binned(guess, truth), groups),
         Panel("Errors", histogram(inside, "predicted − true", "errors", of="rows", marks=[(0.0, "")]), words),
-        Panel("Scores", facts, "On the rows given. If the model was fitted on them too, they flatter it."),
-    ]
+        Panel("Scores", table([], facts), FLATTERY),
+    ], [("Root mean squared error", number(rmse)), ("R²", number(explained))]
 
 
 def _binned(guess: Array, truth: Array, count: int = 20) -> Safe:
@@ -127,11 +144,11 @@ def _binned(guess: Array, truth: Array, count: int = 20) -> Safe:
 
 def _class_counts(guess: Array) -> Panel:
     names, counts = np.unique(guess.astype(str), return_counts=True)
-    tips = [f"{name}: {count:,} rows" for name, count in zip(names, counts, strict=True)]
-    return Panel("Predicted classes", named_bars(names.tolist(), counts, tips, "rows of each predicted class"))
+    bars = named_bars(names.tolist(), counts, "rows of each predicted class", unit=" rows")
+    return Panel("Predicted classes", bars)
 
 
-def _classes(classes: Array, guess: Array, truth: Array) -> list[Panel]:
+def _classes(classes: Array, guess: Array, truth: Array) -> tuple[list[Panel], Facts]:
     names, real, said = [str(name) for name in classes], truth.astype(str), guess.astype(str)
     right = float(np.mean(real == said))
     commonest = max(float(np.mean(real == name)) for name in names)
@@ -143,43 +160,27 @@ def _classes(classes: Array, guess: Array, truth: Array) -> list[Panel]:
     for name in shown:
         of_class = real == name
         parts = [float(np.mean(said[of_class] == other)) if of_class.any() else 0.0 for other in shown]
-        cells = [
-            tag(
-                "td",
-                percent(part),
-                class_="heat",
-                style=f"--part:{60 * part:.0f}%",
-                data_tip=f"{name} taken for {other}: {percent(part)}",
-            )
-            for part, other in zip(parts, shown, strict=True)
-        ]
-        lines.append(
-            tag("tr", tag("th", name, scope="row"), cells, tag("td", f"{int(of_class.sum()):,}", class_="n"))
-        )
+        cells = [tag("th", name, scope="row")]
+        for part, other in zip(parts, shown, strict=True):
+            look = {"style": f"--part:{60 * part:.0f}%", "data_tip": f"{name} taken for {other}: {percent(part)}"}
+            cells.append(tag("td", percent(part), class_="heat", **look))
+        lines.append(tag("tr", cells, tag("td", f"{int(of_class.sum()):,}", class_="n")))
     head = tag("tr", tag("th", "true ↓  predicted →"), [tag("th", name) for name in shown], tag("th", "rows"))
     grid = tag("div", tag("table", tag("thead", head), tag("tbody", lines)), class_="scroll", tabindex="0")
     words = "A row is a true class; its cells say what was predicted for it."
     words += f" The first {MOST_CLASSES} of {len(names):,} classes." if len(names) > MOST_CLASSES else ""
     return [
-        Panel("Scores", facts, "On the rows given. If the model was fitted on them too, they flatter it."),
+        Panel("Scores", facts, FLATTERY),
         Panel("Taken for", grid, words, wide=len(shown) > 2),
-    ]
+    ], [("Accuracy", percent(right))]
 
 
 def _curve_panels(model: Any) -> list[Panel]:
     panels = []
-    for name, title, words in (
-        (
-            "residuals_",
-            "Convergence",
-            "The relative residual after each pass over the rows, of the slowest output.",
-        ),
-        ("validation_errors_", "Validation", "The error on rows held out, after each pass; the best one was kept."),
-    ):
+    for name, title, axis, words in CURVES:
         values = np.asarray(getattr(model, name, ()), dtype=np.float64).ravel()
         values = values[np.isfinite(values)]
         if len(values) > 1:
-            axis = "residual" if name == "residuals_" else "error"
             chart = curves([(axis, np.arange(1, len(values) + 1), values)], "passes", axis, title, log_y=True)
             panels.append(Panel(title, chart, words))
     return panels
@@ -199,7 +200,7 @@ def _component_panels(model: Any) -> list[Panel]:
     panels = [Panel("Explained variance", chart, f"{k} components explain {percent(float(np.sum(ratio)))}.")]
     d = model.dictionary_
     which = some(len(d), MOST_POINTS)
-    scores = without_preprocessing(model).transform(take(d.atoms, which))
+    scores = model.transform(Block(take(d.atoms, which)))
     if scores.shape[1] > 1:
         sizes = 1.5 + 3.5 * np.sqrt(d.weights[which] / d.weights.max())
         tips = [
@@ -218,19 +219,18 @@ def _cluster_panel(model: Any) -> Panel | None:
     if sizes is None:
         return None
     names = [f"cluster {place}" for place in range(len(sizes))]
-    tips = [f"{name}: {number(size)} rows" for name, size in zip(names, sizes, strict=True)]
     words = f"Rows in each cluster. Inertia {number(model.inertia_)} after {number(model.n_iter_)} passes."
-    return Panel("Clusters", named_bars(names, sizes, tips, "rows of each cluster"), words)
+    return Panel("Clusters", named_bars(names, sizes, "rows of each cluster", unit=" rows"), words)
 
 
-def _view_panels(model: Any) -> list[Panel]:
+def _views_panel(model: Any) -> Panel | None:
     found = getattr(model, "correlations_", None)
     if found is None:
-        return []
+        return None
     names = [f"pair {place + 1}" for place in range(len(found))]
     tips = [f"{name}: {number(value)}" for name, value in zip(names, found, strict=True)]
     words = "Correlation of each pair of functions on the rows of the fit; new rows correlate less."
-    return [Panel("Correlations", named_bars(names, np.abs(found), tips, "correlations"), words)]
+    return Panel("Correlations", named_bars(names, np.abs(found), "correlations", tips), words)
 
 
 def coefficients_of(model: Any) -> Array | None:
@@ -242,17 +242,11 @@ def coefficients_of(model: Any) -> Array | None:
 
 
 def _coefficients_panel(model: Any) -> Panel | None:
-    sizes = coefficients_of(model)
-    if sizes is None:
-        sizes = getattr(model, "coef_", None)
-        sizes = None if sizes is None else np.abs(np.ravel(sizes))
-        of = "features"
-    else:
-        of = "atoms"
+    sizes, of = coefficients_of(model), "atoms"
+    if sizes is None and hasattr(model, "coef_"):
+        sizes, of = np.abs(np.ravel(model.coef_)), "features"
     if sizes is None or not (sizes > 0).any():
         return None
     chart = histogram(sizes[sizes > 0], "size of the coefficient", f"coefficients of {of}", log=True, of=of)
-    heavy = np.sort(sizes)[::-1] ** 2
-    half = int(np.searchsorted(np.cumsum(heavy), 0.5 * heavy.sum())) + 1
-    words = f"{half:,} of {len(sizes):,} {of} hold half of the squared coefficients."
-    return Panel("Coefficients", join(chart), words)
+    words = f"{half_of(sizes**2):,} of {len(sizes):,} {of} hold half of the squared coefficients."
+    return Panel("Coefficients", chart, words)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.sources import Preprocessing
+from squeak.data import Preprocessing
 from squeak.report.charts import curves, histogram, named_bars
 from squeak.report.plot import some
 from squeak.report.shell import Panel, Tab
@@ -26,9 +26,8 @@ def features_tab(model: Any) -> Tab:
     if model.preprocessing_ is not None:
         names = list(model.preprocessing_.feature_names)
     spread = np.sqrt((frequencies**2).mean(axis=1))
-    tips = [f"{name}: {number(value)}" for name, value in zip(names, spread, strict=True)]
     words = "Root mean square frequency in each column, as the kernel scales it: 0 means that it is not looked at."
-    tab.add(Panel("Columns", named_bars(names, spread, tips, "frequency in each column"), words))
+    tab.add(Panel("Columns", named_bars(names, spread, "frequency in each column"), words))
     return tab
 
 
@@ -37,9 +36,7 @@ def preprocessing_panel(p: Preprocessing) -> Panel:
     lines, at = [], 0
     for column in p.columns[:200]:
         values = getattr(column, "values", ())
-        scaled, filled = "", ""
-        if p.scale is not None and p.centre is not None and not values:
-            scaled = f"(x − {number(p.centre[at], 6)}) / {number(p.scale[at], 6)}"
+        scaled, filled = "" if values else p.formula(at), ""
         if p.fill is not None and not np.isnan(p.fill[at]):
             filled = "(other)" if values else number(p.fill[at], 6)
         known = ", ".join(map(str, values[:8])) + (", …" if len(values) > 8 else "")
@@ -58,15 +55,13 @@ def edges_tab(sample: Any) -> Tab:
     if not len(sample):
         tab.add(Panel("Edges", table([], [["edges kept", 0]])))
         return tab
-    chart = histogram(
-        sample.weights, "weight", "new weights of the edges", log=True, of="edges", other=sample.original
-    )
+    label = "new weights of the edges"
+    chart = histogram(sample.weights, "weight", label, log=True, of="edges", other=sample.original)
     words = "Bars: the weights that edges have now. Line: those they came with. Rare edges were kept as they are."
     tab.add(Panel("Weights", chart, words))
-    chart = histogram(
-        sample.probabilities, "chance of being kept", "probabilities of the edges", log=True, of="edges"
-    )
-    certain = float(np.mean(sample.probabilities >= 1.0))
+    chances = sample.probabilities
+    chart = histogram(chances, "chance of being kept", "probabilities of the edges", log=True, of="edges")
+    certain = float(np.mean(chances >= 1.0))
     words = f"{100 * certain:.3g}% of the edges kept were certain: nothing else joins their ends as well."
     tab.add(Panel("Chances", chart, words))
     degrees = np.asarray(graph.degrees())
@@ -82,17 +77,10 @@ def bandit_tab(bandit: Any) -> Tab:
     pulls, rewards = np.asarray(bandit.pulls_), np.asarray(bandit.rewards_, dtype=np.float64)
     if len(rewards) > 1:
         steps = np.arange(1, len(rewards) + 1)
-        lines = [
-            ("best so far", steps, np.maximum.accumulate(rewards)),
-            ("mean so far", steps, np.cumsum(rewards) / steps),
-        ]
-        tab.add(
-            Panel(
-                "Rewards",
-                curves(lines, "pulls", "reward", "rewards along the way"),
-                f"{len(rewards):,} rewards of {len(np.unique(pulls)):,} different arms.",
-            )
-        )
+        means = np.cumsum(rewards) / steps
+        lines = [("best so far", steps, np.maximum.accumulate(rewards)), ("mean so far", steps, means)]
+        words = f"{len(rewards):,} rewards of {len(np.unique(pulls)):,} different arms."
+        tab.add(Panel("Rewards", curves(lines, "pulls", "reward", "rewards along the way"), words))
     mean, std = bandit.posterior()
     order = np.argsort(-mean, kind="stable")
     which = order[some(len(order), 400)]
@@ -103,13 +91,8 @@ def bandit_tab(bandit: Any) -> Tab:
         ("upper bound", places, mean[which] + width),
         ("lower bound", places, mean[which] - width),
     ]
-    tab.add(
-        Panel(
-            "Arms, best first",
-            curves(bounds, "arm's place", "reward", "posterior of the arms"),
-            "What is believed of every arm: the mean, and the bounds within which its reward lies.",
-        )
-    )
+    words = "What is believed of every arm: the mean, and the bounds within which its reward lies."
+    tab.add(Panel("Arms, best first", curves(bounds, "arm's place", "reward", "posterior of the arms"), words))
     counts = np.asarray(bandit.counts_)
     top = order[:MOST_LISTED]
     listed = [[int(arm), int(counts[arm]), float(mean[arm]), float(std[arm])] for arm in top]
@@ -142,7 +125,7 @@ def box_tab(box: Any) -> Tab:
 
 
 def _shown(point: Any) -> list[str]:
-    return [number(float(v), 6) if isinstance(v, int | float | np.number) else str(v) for v in point]
+    return [number(v, 6) if isinstance(v, int | float | np.number) else str(v) for v in point]
 
 
 def dpp_tab(dpp: Any) -> Tab:
@@ -152,12 +135,8 @@ def dpp_tab(dpp: Any) -> Tab:
     tab = Tab("Samples")
     seen = chances[chances > 1e-4]
     if len(seen) > 1:
-        chart = curves(
-            [("chance", np.arange(1, len(seen) + 1), seen)],
-            "direction",
-            "chance",
-            "chance of each direction in a sample",
-        )
+        line = ("chance", np.arange(1, len(seen) + 1), seen)
+        chart = curves([line], "direction", "chance", "chance of each direction in a sample")
         mean, spread = float(chances.sum()), float(np.sqrt((chances * (1 - chances)).sum()))
         words = (
             f"Each direction of the kernel is in a sample with this chance, estimated from the dictionary: about "
@@ -170,19 +149,13 @@ def dpp_tab(dpp: Any) -> Tab:
         ["scale of the kernel", float(dpp.scale_)],
         ["proposals accepted", "none made yet" if np.isnan(rate) else f"{100 * rate:.3g}%"],
     ]
-    tab.add(
-        Panel("Samples", table([], lines), "Samples are exact whatever the dictionary; it decides their speed.")
-    )
+    words = "Samples are exact whatever the dictionary; it decides their speed."
+    tab.add(Panel("Samples", table([], lines), words))
     return tab
 
 
 def online_tab(model: Any) -> Tab:
     """Return the tab of an online learner that was saved along its stream."""
     facts = [["rows learned", model.n_seen_], ["atoms", model.n_atoms_], ["loss", str(model.loss)]]
-    if model._stream.learner is not None:
-        facts += [
-            [name.replace("_", " "), value]
-            for name, value in model._stream.learner.facts.items()
-            if name != "atoms"
-        ]
+    facts += [[name, value] for name, value in model.facts_.items() if name != "atoms"]
     return Tab("Stream", [Panel("So far", table([], facts))])

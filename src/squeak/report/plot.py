@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.types import IntArray
+from squeak.core.types import Array, IntArray
 from squeak.report.scales import Scale, short
-from squeak.report.tags import Safe, fixed, join, tag
+from squeak.report.tags import Safe, fixed, join, svg, tag
 
+WIDTH = 360.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 12.0, 22.0, 38.0
 MOST_POINTS = 600
 """Points drawn of one set: more make the page heavy and tell the eye nothing."""
@@ -27,24 +28,12 @@ class Plot:
     x_label, y_label : str
     label : str
         What the chart shows, for readers who cannot see it.
-    width, height : float
-    x_names : sequence of str, optional
-        Names at 0, 1, … in place of the x axis's numbers.
+    height : float
     """
 
-    def __init__(
-        self,
-        x: Scale,
-        y: Scale,
-        x_label: str,
-        y_label: str,
-        label: str,
-        width: float = 360.0,
-        height: float = 240.0,
-        x_names: Sequence[str] | None = None,
-    ) -> None:
-        self.x, self.y, self.width, self.height = x, y, width, height
-        self.x_label, self.y_label, self.label, self.x_names = x_label, y_label, label, x_names
+    def __init__(self, x: Scale, y: Scale, x_label: str, y_label: str, label: str, height: float = 240.0) -> None:
+        self.x, self.y, self.width, self.height = x, y, WIDTH, height
+        self.x_label, self.y_label, self.label = x_label, y_label, label
         self._marks: list[Safe] = []
 
     def across(self, value: Any) -> Any:
@@ -74,46 +63,20 @@ class Plot:
         back = [f"{fixed(a)} {fixed(b)}" for a, b in zip(over, np.atleast_1d(self.up(low)), strict=True)]
         self._marks.append(tag("path", d=f"M{'L'.join([*there, *reversed(back)])}Z", class_=f"band {colour}"))
 
-    def points(
-        self, xs: Any, ys: Any, colour: str = "c1", tips: Sequence[str] | None = None, radius: Any = 2.2
-    ) -> None:
+    def points(self, xs: Any, ys: Any, tips: Sequence[str], radius: Any = 2.2) -> None:
         """Draw points, each with its tip; radius may be one number a point."""
         sizes = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(xs),))
-        for place, (a, b) in enumerate(zip(self.across(xs), self.up(ys), strict=True)):
-            title = tag("title", tips[place]) if tips is not None else None
-            self._marks.append(
-                tag("circle", title, cx=float(a), cy=float(b), r=float(sizes[place]), class_=f"point {colour}")
-            )
+        for a, b, r, tip in zip(self.across(xs), self.up(ys), sizes, tips, strict=True):
+            self._marks.append(tag("circle", tag("title", tip), cx=a, cy=b, r=r, class_="point c1"))
 
-    def bars(
-        self,
-        edges: Any,
-        heights: Any,
-        colour: str = "c1",
-        tips: Sequence[str] | None = None,
-        base: float | None = None,
-    ) -> None:
-        """Draw bars between edges, from the scale's foot or from ``base``."""
-        edges = self.across(np.asarray(edges, dtype=np.float64))
-        foot = self.height - BOTTOM if base is None else float(self.up(base))
-        for place, top in enumerate(np.atleast_1d(self.up(heights))):
-            if not heights[place]:
-                continue
-            left, right = float(edges[place]) + 0.5, float(edges[place + 1]) - 0.5
-            upper, lower = min(float(top), foot), max(float(top), foot)
-            title = tag("title", tips[place]) if tips is not None else None
-            tall = max(lower - upper, 1.0)
-            self._marks.append(
-                tag(
-                    "rect",
-                    title,
-                    x=left,
-                    y=lower - tall,
-                    width=max(right - left, 0.8),
-                    height=tall,
-                    class_=f"bar {colour}",
-                )
-            )
+    def bars(self, edges: Any, heights: Any, tips: Sequence[str]) -> None:
+        """Draw bars between edges from the scale's foot, each with its tip."""
+        edges, foot = self.across(np.asarray(edges, dtype=np.float64)), self.height - BOTTOM
+        for place, top in enumerate(self.up(heights)):
+            if heights[place]:
+                left, right, tall = edges[place] + 0.5, edges[place + 1] - 0.5, max(foot - top, 1.0)
+                size = {"x": left, "y": foot - tall, "width": max(right - left, 0.8), "height": tall}
+                self._marks.append(tag("rect", tag("title", tips[place]), **size, class_="bar c1"))
 
     def mark_x(self, value: float, words: str, colour: str = "c2") -> None:
         """Draw an upright line at a number, with words at its top."""
@@ -138,15 +101,7 @@ class Plot:
 
     def svg(self) -> Safe:
         """Return the chart."""
-        return tag(
-            "svg",
-            self._axes(),
-            self._marks,
-            viewBox=f"0 0 {fixed(self.width)} {fixed(self.height)}",
-            role="img",
-            aria_label=self.label,
-            class_="plot",
-        )
+        return svg([self._axes(), self._marks], self.width, self.height, self.label)
 
     def _axes(self) -> Safe:
         foot, right = self.height - BOTTOM, self.width - RIGHT
@@ -155,13 +110,10 @@ class Plot:
             at = float(self.up(tick))
             parts.append(tag("line", x1=LEFT, x2=right, y1=at, y2=at, class_="grid"))
             parts.append(tag("text", short(tick), x=LEFT - 5, y=at + 3.5, text_anchor="end", class_="tick"))
-        names = self.x_names
-        ticks = self.x.ticks(5) if names is None else list(range(len(names)))
-        for tick in ticks:
+        for tick in self.x.ticks(5):
             at = float(self.across(tick))
-            words = short(tick) if names is None else names[int(tick)]
             parts.append(tag("line", x1=at, x2=at, y1=foot, y2=foot + 3, class_="axis"))
-            parts.append(tag("text", words, x=at, y=foot + 14, text_anchor="middle", class_="tick"))
+            parts.append(tag("text", short(tick), x=at, y=foot + 14, text_anchor="middle", class_="tick"))
         middle = LEFT + (right - LEFT) / 2
         parts.append(
             tag("text", self.x_label, x=middle, y=self.height - 6, text_anchor="middle", class_="axis-label")
@@ -169,6 +121,12 @@ class Plot:
         if self.y_label:
             parts.append(tag("text", self.y_label, x=2.0, y=10.0, class_="axis-label"))
         return join(parts)
+
+
+def half_of(values: Array) -> int:
+    """Return how many of the largest values make up half of their sum."""
+    heavy = np.sort(values)[::-1]
+    return int(np.searchsorted(np.cumsum(heavy), 0.5 * heavy.sum())) + 1
 
 
 def some(n: int, most: int = MOST_POINTS) -> IntArray:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.report.comparison import COLOURS
-from squeak.report.figures import save_figure
+from squeak.report.figures import COLOURS, finished, new_figure
 
 
 def draw_progress(runs: Any, path: str | os.PathLike[str] | None = None, title: str = "") -> Any:
@@ -35,13 +34,8 @@ def draw_progress(runs: Any, path: str | os.PathLike[str] | None = None, title: 
     >>> len(draw_progress(progress).axes)
     2
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     named = runs if isinstance(runs, dict) else {"": runs}
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_figure(10, 4, grid=True)
     for number, (name, run) in enumerate(named.items()):
         style = {"color": COLOURS[number % len(COLOURS)], "linewidth": 1.3, "label": f"{name} {run.mean_loss:.4g}"}
         window = max(1, len(run.losses) // 20)
@@ -49,19 +43,9 @@ def draw_progress(runs: Any, path: str | os.PathLike[str] | None = None, title: 
         ends = np.unique(np.append(run.rows[run.rows >= window], len(run.losses)))
         left.plot(ends, (sums[ends] - sums[ends - window]) / window, **style)
         right.plot(run.rows, run.atoms, **style)
-    left.set(
-        xlabel="rows",
-        yscale="log",
-        title="mean loss of the last twentieth, each row predicted before it is learned",
-    )
+    words = "mean loss of the last twentieth, each row predicted before it is learned"
+    left.set(xlabel="rows", yscale="log", title=words)
     left.title.set_fontsize(10)
     right.set(xlabel="rows", title="atoms")
-    for axes in (left, right):
-        axes.grid(visible=True, which="major", color="0.92")
-        axes.spines[["top", "right"]].set_visible(False)
     left.legend(frameon=False, fontsize=8, title="mean loss in all", title_fontsize=8)
-    if title:
-        figure.suptitle(title)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return finished(figure, path, title)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from squeak.core.dictionary import Dictionary
-from squeak.core.record import given_parameters, versions
-from squeak.report.given import dictionary_of, preprocessing_of
+from squeak.report.given import dictionary_of, has_targets, preprocessing_of
 from squeak.report.others import preprocessing_panel
 from squeak.report.shell import Panel, Tab
 from squeak.report.tags import table, tag
+from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.record import given_parameters, versions
 
 SAMPLERS_AT_THE_TOP = ("Squeak", "Kors", "Disqueak")
 
@@ -55,10 +55,10 @@ def _dictionary_settings(d: Dictionary) -> list[list[Any]]:
 
 
 def _repeatable(obj: Any) -> str | None:
-    d = dictionary_of(obj)
-    params = d.record.parameters if isinstance(obj, Dictionary) and d is not None and d.record is not None else None
-    if params is None and hasattr(obj, "get_params") and not isinstance(obj, Dictionary):
-        params = given_parameters(obj)
+    if isinstance(obj, Dictionary):
+        params = None if obj.record is None else obj.record.parameters
+    else:
+        params = given_parameters(obj) if hasattr(obj, "get_params") else None
     if params is None:
         return None
     if params.get("random_state", "None") == "None":
@@ -71,13 +71,14 @@ def paste(obj: Any, name: str) -> str:
     lines = ["import squeak", "from squeak.kernels import *", ""]
     encoding = preprocessing_of(obj)
     if encoding is not None:
+        target = "'TARGET', " if has_targets(obj) else ""
         lines += [
             f"like = squeak.load({name!r})",
-            f"rows = squeak.rows('DATA', {_target(obj)}preprocessing=like{_path(obj)})",
+            f"rows = squeak.rows('DATA', {target}preprocessing=like{_path(obj)})",
         ]
         learn = "rows"
     else:
-        learn = "X, y" if hasattr(obj, "predict") and not hasattr(obj, "cluster_weights_") else "X"
+        learn = "X, y" if has_targets(obj) else "X"
         lines.append(f"{learn} = ...  # the rows, in the same order")
     if isinstance(obj, Dictionary):
         lines.append(f"d = {_sampler(obj)}.fit({learn}).dictionary_" if not _merged(obj) else _merge(obj))
@@ -85,16 +86,10 @@ def paste(obj: Any, name: str) -> str:
         where = f"squeak.{type(obj).__module__.split('.')[1]}"
         lines.append(f"found = {where}.{_call(obj)}.fit({learn})")
         if dictionary_of(obj) is not None:
-            lines.append(
-                "found.dictionary_ == squeak.load(" + repr(name) + ").dictionary_  # True for the same bits"
-            )
+            lines.append(f"found.dictionary_ == squeak.load({name!r}).dictionary_  # True for the same bits")
     else:
         lines = ["import squeak", "", f"found = squeak.load({name!r})  # it goes on from here"]
     return "\n".join(lines)
-
-
-def _target(obj: Any) -> str:
-    return "'TARGET', " if hasattr(obj, "predict") and not hasattr(obj, "cluster_weights_") else ""
 
 
 def _path(obj: Any) -> str:

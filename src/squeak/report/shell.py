@@ -29,12 +29,10 @@ class Tab:
 
     name: str
     panels: list[Panel] = field(default_factory=list)
-    lead: Any = None
 
-    def add(self, panel: Panel | None) -> None:
-        """Add a panel where there is one."""
-        if panel is not None:
-            self.panels.append(panel)
+    def add(self, *panels: Panel | None) -> None:
+        """Add panels; None is nothing."""
+        self.panels += [panel for panel in panels if panel is not None]
 
 
 @dataclass
@@ -82,9 +80,8 @@ class Page:
 
 
 def _section(tab: Tab, name: str) -> Safe:
-    lead = None if tab.lead is None else tag("p", tab.lead, class_="lead")
     panels = tag("div", [_panel(panel) for panel in tab.panels], class_="panels")
-    return tag("section", tag("h2", tab.name), lead, panels, id=name, class_="tab", aria_labelledby=f"to-{name}")
+    return tag("section", tag("h2", tab.name), panels, id=name, class_="tab", aria_labelledby=f"to-{name}")
 
 
 def _panel(panel: Panel) -> Safe:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from squeak.core.dictionary import Dictionary
 from squeak.core.leverage import weighted_gram
 from squeak.core.types import Array
 from squeak.report.charts import curves
 from squeak.report.shell import Panel
 from squeak.report.tags import number
+from squeak.samplers.dictionary import Dictionary
 
 ALL_UP_TO = 2000
 """Atoms up to which every eigenvalue is computed; beyond, the largest by subspace iteration."""

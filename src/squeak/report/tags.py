@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from squeak.core.checks import is_number
 from squeak.core.text import for_page
 
 VOID = frozenset({"meta", "br", "link", "img"})
@@ -54,6 +55,12 @@ def tag(element: str, /, *children: Any, **attributes: Any) -> Safe:
     return Safe(opening if element in VOID else f"{opening}{join(*children)}</{element}>")
 
 
+def svg(parts: Any, width: float, height: float, label: str, class_: str = "plot", top: float = 0.0) -> Safe:
+    """Return a picture that the page scales; ``label`` says what it shows, for readers who cannot see it."""
+    box = f"0 {fixed(top)} {fixed(width)} {fixed(height)}"
+    return tag("svg", parts, viewBox=box, role="img", aria_label=label, class_=class_)
+
+
 def fixed(value: float) -> str:
     """Return a coordinate: a tenth of a pixel is enough."""
     return f"{value:.1f}".rstrip("0").rstrip(".") if math.isfinite(value) else "0"
@@ -80,18 +87,14 @@ def table(headings: list[Any], rows: list[list[Any]], class_: str | None = None)
     """Return a table that scrolls by itself where it is wider than the screen; numbers stand to the right."""
 
     def cell(value: Any) -> Safe:
-        numeric = _is_number(value)
+        numeric = is_number(value)
         return tag("td", number(value) if numeric else value, class_="n" if numeric else None)
 
     first = rows[0] if rows else []
     titles = [
-        tag("th", heading, scope="col", class_="n" if place < len(first) and _is_number(first[place]) else None)
+        tag("th", heading, scope="col", class_="n" if place < len(first) and is_number(first[place]) else None)
         for place, heading in enumerate(headings)
     ]
     head = tag("thead", tag("tr", titles)) if headings else None
     body = tag("tbody", [tag("tr", [cell(value) for value in row]) for row in rows])
     return tag("div", tag("table", head, body, class_=class_), class_="scroll", tabindex="0")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from squeak.report.figures import save_figure
-from squeak.samplers.tree import Tree
+from squeak.report.figures import BLUE, GREY, finished, new_figure
+from squeak.trees.tree import Tree
 
 
 def draw_tree(tree: Tree, nodes: Any = None, path: str | os.PathLike[str] | None = None, title: str = "") -> Any:
@@ -38,22 +38,13 @@ def draw_tree(tree: Tree, nodes: Any = None, path: str | os.PathLike[str] | None
     >>> len(draw_tree(Tree.balanced(4)).axes[0].lines)
     6
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    order = iter(range(tree.n_leaves))
-    across = {leaf: float(next(order)) for leaf in _leaves_in_order(tree)}
-    level = tree.fold(lambda _: 0, lambda below: 1 + max(below))
-    figure = Figure(figsize=(min(14.0, 3.0 + 0.5 * tree.n_leaves), 1.8 + 0.6 * tree.height), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for node in range(tree.n_leaves, tree.root + 1):
-        children = tree.children(node)
-        across[node] = sum(across[child] for child in children) / len(children)
+    merges = [tree.children(node) for node in range(tree.n_leaves, tree.root + 1)]
+    across, level = places(tree.n_leaves, merges)
+    figure, (axes,) = new_figure(min(14.0, 3.0 + 0.5 * tree.n_leaves), 1.8 + 0.6 * tree.height, parts=1)
+    for node, children in enumerate(merges, tree.n_leaves):
         for child in children:
-            axes.plot(
-                [across[child], across[node]], [level[child], level[node]], color="#9aa5ad", linewidth=1, zorder=1
-            )
+            ends = [across[child], across[node]], [level[child], level[node]]
+            axes.plot(*ends, color=GREY, linewidth=1, zorder=1)
     facts = {fact.node: fact for fact in nodes or ()}
     known = sorted(facts)
     if known:
@@ -69,32 +60,33 @@ def draw_tree(tree: Tree, nodes: Any = None, path: str | os.PathLike[str] | None
         )
         figure.colorbar(dots, ax=axes, label="seconds")
         if len(known) <= 40:
+            how = {"xytext": (0, 9), "textcoords": "offset points", "ha": "center", "fontsize": 8}
             for node in known:
-                text = f"{facts[node].atoms:,}"
-                axes.annotate(
-                    text,
-                    (across[node], level[node]),
-                    xytext=(0, 9),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=8,
-                )
+                axes.annotate(f"{facts[node].atoms:,}", (across[node], level[node]), **how)
     else:
-        axes.scatter(list(across.values()), [level[node] for node in across], s=30, color="#0b6e99", zorder=2)
+        axes.scatter(across, level, s=30, color=BLUE, zorder=2)
     axes.set_yticks(range(tree.height + 1))
     axes.set_ylabel("merges below")
     axes.set_xlabel("leaves" + (" (a dot's size and number: atoms)" if known else ""))
     axes.set_xticks([])
     axes.margins(y=0.15)
-    axes.spines[["top", "right", "bottom"]].set_visible(False)
+    axes.spines["bottom"].set_visible(False)
     if title:
         axes.set_title(title)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return finished(figure, path)
 
 
-def _leaves_in_order(tree: Tree) -> list[int]:
-    """Return the leaves from left to right, so that no two lines cross."""
-    below: list[list[int]] = tree.fold(lambda leaf: [leaf], lambda parts: [leaf for part in parts for leaf in part])
-    return below[-1]
+def places(n_leaves: int, merges: Any) -> tuple[list[float], list[int]]:
+    """Return where each node of a tree stands: above the middle of its children, at the height of the merges below.
+
+    Leaves stand from left to right in such an order that no two lines cross.
+    """
+    level, below = [0] * n_leaves, [[leaf] for leaf in range(n_leaves)]
+    for children in merges:
+        level.append(1 + max(level[child] for child in children))
+        below.append([leaf for child in children for leaf in below[child]])
+    rank = {leaf: place for place, leaf in enumerate(below[-1])}
+    across = [float(rank.get(leaf, leaf)) for leaf in range(n_leaves)]
+    for children in merges:
+        across.append(sum(across[child] for child in children) / len(children))
+    return across, level

@@ -1,16 +1,14 @@
 """Samplers: every way to choose a dictionary. Each has ``fit``; those that read a stream also ``partial_fit``."""
 
+from squeak.samplers.baselines import InkEstimate, MultinomialNystrom, OnlineOracle, OnlineOracleRemoval
 from squeak.samplers.bless import Bless, BlessR
-from squeak.samplers.compare import compare
+from squeak.samplers.comparing import compare
 from squeak.samplers.disqueak import Disqueak
 from squeak.samplers.exact import ExactRLS
-from squeak.samplers.ink import InkEstimate
 from squeak.samplers.kors import Kors
 from squeak.samplers.many_step import ManyStep
-from squeak.samplers.merge import merge
-from squeak.samplers.multinomial import MultinomialNystrom
-from squeak.samplers.oracle import OnlineOracle, OnlineOracleRemoval
-from squeak.samplers.plan import calibrate, plan
+from squeak.samplers.merging import merge
+from squeak.samplers.planning import calibrate, plan
 from squeak.samplers.recursive import Recursive
 from squeak.samplers.rpcholesky import GreedyCholesky, RPCholesky
 from squeak.samplers.squeak import Squeak
@@ -24,9 +22,9 @@ from squeak.samplers.theory import (
     squeak_oversampling,
     two_step_oversampling,
 )
-from squeak.samplers.tree import Tree
 from squeak.samplers.two_step import TwoStep
 from squeak.samplers.uniform import Uniform
+from squeak.trees.tree import Tree
 
 __all__ = [
     "Bless",

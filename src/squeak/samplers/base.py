@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from squeak.core.dictionary import Dictionary
+from squeak.core.checks import check_positive, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF, diagonal, resolve
 from squeak.core.leverage import SMALLEST_RIDGE, check_ridge
+from squeak.core.seeds import RandomState
 from squeak.core.types import Rows
+from squeak.samplers.dictionary import Dictionary
 
 Schedule: TypeAlias = Callable[[int], float]
 
@@ -40,11 +42,23 @@ class Plan:
         return 1.0 - self.eps
 
 
+@parameters
 class Sampler(BaseEstimator):
     """Base of the samplers: ``fit`` reads rows and leaves ``dictionary_``."""
 
+    kernel: Any = field(default=None, kw_only=False)
+    ridge: float | Schedule | None = field(default=None, kw_only=False)
+    source: str | None = None
+    random_state: RandomState = None
+
     def fit(self, X: Any, y: Any = None) -> Sampler:
-        """Learn a dictionary of the rows of ``X``; ``y`` is ignored, for pipelines."""
+        """Learn a dictionary of the rows of ``X``; ``y`` is ignored, for pipelines.
+
+        Returns
+        -------
+        Sampler
+            This object.
+        """
         raise TypeError(f"{type(self).__name__} is abstract: use Squeak, Kors, ExactRLS or Uniform")
 
     @property
@@ -61,16 +75,25 @@ class Sampler(BaseEstimator):
         return self.dictionary_.kernel
 
 
-class ScoreSampler(Sampler):
-    """A sampler by ridge leverage scores: kernel, ridge, oversampling, copies, eps, delta, n."""
+@parameters
+class Coins:
+    """The parameters of samplers that keep rows by coins: min(1, (oversampling/copies)·score) for each."""
 
-    kernel: Any
-    ridge: float | Schedule | None
-    oversampling: float | str
-    copies: int
-    eps: float | None
-    delta: float | None
-    n: int | None
+    oversampling: float | str = DEFAULT_OVERSAMPLING
+    copies: int = 1
+    eps: float | None = None
+    delta: float | None = None
+    n: int | None = None
+
+
+class ScoreSampler(Sampler):
+    """A sampler by ridge leverage scores; what it has no parameters for (see :class:`Coins`) is as here."""
+
+    oversampling: float | str = 1.0
+    copies: int = 1
+    eps: float | None = None
+    delta: float | None = None
+    n: int | None = None
 
     _theory: ClassVar[Any]
     _takes_schedule: ClassVar[bool] = False
@@ -78,9 +101,7 @@ class ScoreSampler(Sampler):
     def _make_plan(self, first_rows: Rows, kernel: Any) -> Plan:
         """Check every parameter and fix what depends on the first rows."""
         kernel = resolve(kernel, first_rows)
-        copies = self.copies
-        if isinstance(copies, bool) or not isinstance(copies, int | np.integer) or copies < 1:
-            raise ValueError(f"copies must be a whole number from 1 on; it is {copies!r}")
+        copies = check_whole("copies", self.copies)
         if isinstance(self.oversampling, str):
             if self.oversampling != "theory":
                 raise ValueError(f"oversampling must be a number or 'theory'; it is {self.oversampling!r}")
@@ -89,21 +110,16 @@ class ScoreSampler(Sampler):
             oversampling = float(type(self)._theory(self.eps, self.delta, self.n))
             eps = float(self.eps)
         else:
-            if isinstance(self.oversampling, bool) or not isinstance(self.oversampling, int | float | np.number):
-                raise TypeError(f"oversampling must be a number or 'theory'; it is {self.oversampling!r}")
-            oversampling = float(self.oversampling)
-            if not (oversampling > 0 and np.isfinite(oversampling)):
-                raise ValueError(f"oversampling must be positive and finite; it is {self.oversampling!r}")
-            eps = 0.0
+            oversampling, eps = check_positive("oversampling", self.oversampling, " or 'theory'"), 0.0
         ridge = self._first_ridge(kernel, first_rows)
         limit = getattr(self, "max_atoms", None)
         return Plan(
             kernel,
             ridge,
             oversampling,
-            int(copies),
+            copies,
             eps,
-            max_atoms=None if limit is None else check_max_atoms(limit),
+            max_atoms=None if limit is None else check_whole("max_atoms", limit),
             schedule=self.ridge if callable(self.ridge) else None,
         )
 
@@ -131,6 +147,10 @@ class ScoreSampler(Sampler):
             The number of rows to come.
         **params
             The sampler's other parameters.
+
+        Returns
+        -------
+        Sampler
         """
         if not hasattr(cls, "_theory"):
             raise TypeError(f"{cls.__name__} has no guarantee of this form")
@@ -140,6 +160,10 @@ class ScoreSampler(Sampler):
 
 def filled_in(sampler: Any, **defaults: Any) -> Any:
     """Return a copy of a sampler with the parameters that it has and leaves None set to these defaults.
+
+    Returns
+    -------
+    Sampler
 
     Examples
     --------
@@ -152,13 +176,6 @@ def filled_in(sampler: Any, **defaults: Any) -> Any:
     copy = clone(sampler)
     params = copy.get_params(deep=False)
     return copy.set_params(**{name: value for name, value in defaults.items() if params.get(name, value) is None})
-
-
-def check_max_atoms(limit: Any, name: str = "max_atoms") -> int:
-    """Return the limit on the dictionary's size as an int, or raise."""
-    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or limit < 1:
-        raise ValueError(f"{name} must be a whole number from 1 on; it is {limit!r}")
-    return int(limit)
 
 
 def ridge_or_default(ridge: float | None, kernel: Any, rows: Rows) -> float:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal
 from squeak.core.leverage import WeightedFactor
-from squeak.core.record import Record
 from squeak.core.rows import label_of, n_rows, take
 from squeak.core.seeds import draw_seed
-from squeak.core.sources import Preprocessing, gather
 from squeak.core.thinning import keep_probability, thin
 from squeak.core.types import Array, IntArray, Rows
+from squeak.data import Preprocessing, gather
 from squeak.samplers.base import Plan, ScoreSampler, own_kernel
+from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.record import Record
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,17 @@ def constant_diagonal(kernel: Any, X: Rows) -> float | None:
 class BatchSampler(ScoreSampler):
     """A sampler that reads rows as often as it needs before it chooses; it has ``fit`` and no ``partial_fit``."""
 
-    source: str | None
-    random_state: Any
     passes_: float
     """How often the rows were read to score them, in units of all rows."""
 
     def fit(self, X: Any, y: Any = None) -> BatchSampler:
-        """Choose among the rows of ``X``: an array, CSR, objects, or a row source (read into memory); no ``y``."""
+        """Choose among the rows of ``X``: an array, CSR, objects, or a row source (read into memory); no ``y``.
+
+        Returns
+        -------
+        Sampler
+            This object.
+        """
         kernel = own_kernel(self.kernel)
         X, preprocessing = gather(X, kernel)
         plan = self._make_plan(X, kernel)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from squeak.core.dictionary import Dictionary
+from squeak.core.checks import check_number, check_positive, check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import diagonal, gram
 from squeak.core.leverage import dictionary_scores
 from squeak.core.rows import n_rows, take
-from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.thinning import thin_to
 from squeak.core.types import Array, IntArray, Rows
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, check_max_atoms
+from squeak.samplers.base import Coins, Plan
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, constant_diagonal, merge_draws
+from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.theory import bless_oversampling
 
 SPARE_CANDIDATES = 20
@@ -35,11 +37,13 @@ class Size:
     full: bool
 
 
-class _Bless(BatchSampler):
+@parameters
+class _Bless(Coins, BatchSampler):
     """The walk down the ridges; a subclass draws the dictionary at each."""
 
-    step: float
-    max_atoms: int | None
+    max_atoms: int | None = None
+    ratio: float = 2.0
+    copies: int = field(default=1, init=False)  # each row has one coin, or as many as it is drawn
 
     _theory = staticmethod(bless_oversampling)
 
@@ -47,23 +51,24 @@ class _Bless(BatchSampler):
         plan = super()._make_plan(first_rows, kernel)
         if self.oversampling != "theory" or self.eps is None or self.delta is None or self.n is None:
             return plan
-        # the theorem's constant grows with the step, and its estimator has no factor 1 − ε
-        asked = bless_oversampling(self.eps, self.delta, self.n, self._checked_step())
+        # the theorem's constant grows with the ratio, and its estimator has no factor 1 − ε
+        asked = bless_oversampling(self.eps, self.delta, self.n, self._checked_ratio())
         return replace(plan, oversampling=float(asked), eps=0.0)
 
     @classmethod
     def from_paper(cls, eps: float, delta: float, n: int, **params: Any) -> Any:
-        """Return the sampler with the theorem's oversampling: scores within a factor 1 + eps, at every ridge."""
+        """Return the sampler with the theorem's oversampling: scores within a factor 1 + eps, at every ridge.
+
+        Returns
+        -------
+        Bless or BlessR
+        """
         return cls(oversampling="theory", eps=eps, delta=delta, n=n, **params)
 
-    def _checked_step(self) -> float:
-        if (
-            isinstance(self.step, bool)
-            or not isinstance(self.step, int | float | np.number)
-            or not 1 < self.step < np.inf
-        ):
-            raise ValueError(f"step must be a number above 1; it is {self.step!r}")
-        return float(self.step)
+    def _checked_ratio(self) -> float:
+        if check_number("ratio", self.ratio) <= 1:
+            raise ValueError(f"ratio must be a number above 1; it is {self.ratio!r}")
+        return float(self.ratio)
 
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:
         if self.ridge is None and self.max_atoms is not None:
@@ -74,7 +79,7 @@ class _Bless(BatchSampler):
         return super()._first_ridge(kernel, first_rows)
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
-        limit = None if self.max_atoms is None else check_max_atoms(self.max_atoms)
+        limit = None if self.max_atoms is None else check_whole("max_atoms", self.max_atoms)
         path: list[Choice] = []
         read, nobody = 0, np.zeros(0, dtype=np.int64)
         before = Choice(nobody, np.zeros(0), nobody, 1, self._top(X, plan), None)
@@ -122,9 +127,9 @@ class _Bless(BatchSampler):
         return max(n_rows(X) * _largest_diagonal(plan.kernel, X) / share, plan.ridge)
 
     def _ridges(self, X: Rows, plan: Plan) -> Iterator[float]:
-        """Yield ridges that fall by about ``step`` and end exactly at the one asked for."""
+        """Yield ridges that fall by about the ratio and end exactly at the one asked for."""
         top = self._top(X, plan)
-        levels = max(1, math.ceil(math.log(top / plan.ridge) / math.log(self._checked_step())))
+        levels = max(1, math.ceil(math.log(top / plan.ridge) / math.log(self._checked_ratio())))
         for level in range(1, levels + 1):
             yield plan.ridge if level == levels else float(top * (plan.ridge / top) ** (level / levels))
 
@@ -146,6 +151,7 @@ def _largest_diagonal(kernel: Any, X: Rows) -> float:
     return float(diagonal(kernel, X).max()) if constant is None else constant
 
 
+@parameters
 class BlessR(_Bless):
     """BLESS without replacement (BLESS-R): each row by a coin, in two stages.
 
@@ -164,7 +170,7 @@ class BlessR(_Bless):
     max_atoms : int, optional
         Walk down the ridges as far as this size allows, and keep exactly so many rows at the last of them. With
         a ridge too, whichever comes first. A kernel of low rank needs fewer: about oversampling times its rank.
-    step : float
+    ratio : float
         The factor between two ridges.
     eps, delta, n : optional
         For ``oversampling="theory"``.
@@ -196,32 +202,6 @@ class BlessR(_Bless):
     >>> len(BlessR(kernel=RBF(2.0), max_atoms=80, random_state=0).fit(X).dictionary_)
     80
     """
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        max_atoms: int | None = None,
-        step: float = 2.0,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.max_atoms = max_atoms
-        self.step = step
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
-
-    copies = 1  # a class attribute: each row has one coin
 
     def _draw(
         self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, size: Size | None
@@ -284,6 +264,7 @@ def distinct(n: int, size: int, rng: np.random.Generator) -> IntArray:
     return found
 
 
+@parameters
 class Bless(_Bless):
     """BLESS with replacement: candidates drawn uniformly, atoms drawn from them by their scores.
 
@@ -293,7 +274,7 @@ class Bless(_Bless):
 
     Parameters
     ----------
-    kernel, ridge, oversampling, max_atoms, step, eps, delta, n, source, random_state
+    kernel, ridge, oversampling, max_atoms, ratio, eps, delta, n, source, random_state
         As in :class:`BlessR`; the number of draws is kept to ``max_atoms``.
     candidates : float, optional
         Candidates per unit of n·κ²/γ; as ``oversampling`` when left out.
@@ -319,42 +300,16 @@ class Bless(_Bless):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        candidates: float | None = None,
-        max_atoms: int | None = None,
-        step: float = 2.0,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.candidates = candidates
-        self.max_atoms = max_atoms
-        self.step = step
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
-
-    copies = 1  # a class attribute: the coins of an atom are its draws
+    candidates: float | None = None
 
     def _draw(
         self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, size: Size | None
     ) -> tuple[Choice, int]:
         n = n_rows(X)
         asked = plan.oversampling if self.candidates is None else self.candidates
-        if isinstance(asked, bool) or not isinstance(asked, int | float | np.number) or not 0 < asked < np.inf:
-            raise ValueError(f"candidates must be positive and finite; it is {self.candidates!r}")
-        tried = math.ceil(asked * min(n * _largest_diagonal(plan.kernel, X) / ridge, n))
+        tried = math.ceil(
+            check_positive("candidates", asked) * min(n * _largest_diagonal(plan.kernel, X) / ridge, n)
+        )
         rows = np.arange(n) if tried >= n else rng.integers(0, n, tried)
         scores = bounded_scores(before, X, plan, ridge, rows)
         looked_at = len(rows)

@@ -8,31 +8,23 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from squeak.core import storage
-from squeak.core.cholesky import GrowingCholesky
-from squeak.core.dictionary import (
-    preprocessing_from_parts,
-    preprocessing_parts,
-    restored_kernel,
-    stored_kernel,
-)
-from squeak.core.kernels.registry import check_stored
-from squeak.core.leverage import WeightedFactor, check_ridge
-from squeak.core.rows import check_rows, n_rows, rows_from_arrays, rows_to_arrays, width_of
-from squeak.core.sources import Cursor, RowSource, rows
-from squeak.core.state import LEAST, checked, flag, number, numbers, parameters, parts, seed, text, whole, wholes
-from squeak.samplers.base import Plan, own_kernel
-from squeak.samplers.kors import Kors
-from squeak.samplers.squeak import Squeak
-from squeak.samplers.stream import State, StreamSampler
+from squeak.core.advice import Advice, InputError
+from squeak.core.checks import is_number
+from squeak.core.described import params_to_data
+from squeak.core.outputs import remove_leftovers
+from squeak.core.rows import check_rows
+from squeak.core.state import checked, flag, text, whole
+from squeak.data import Cursor, RowSource, rows
+from squeak.samplers.base import own_kernel
 
-SAMPLERS: dict[str, type[StreamSampler]] = {"Squeak": Squeak, "Kors": Kors}
 NOT_COMPARED = ("verbose", "random_state")
 """Parameters that may differ when a run goes on; the seed was drawn when it began."""
 
@@ -40,15 +32,29 @@ NOT_COMPARED = ("verbose", "random_state")
 class Run:
     """One run with a checkpoint: writes the latest state at the end of a block when it is due.
 
-    Whatever reads a row source block by block can have one: Squeak, Kors and the sparsifiers of a stream of edges.
-    It gives its states' parts (``_parts_at``), takes them back (``_state_from``), opens its source (``_as_source``,
-    ``_reopened``) and reads it (``_read``, ``_restore``). A state is a value that no later block changes.
+    Parameters
+    ----------
+    sampler : Resumable
+    source : RowSource
+    path : path
+    every : float
+        Seconds between two writes.
+    parts_at : function
+        Gives the parts of a state, with its history.
     """
 
-    def __init__(self, sampler: Any, source: RowSource, path: str | os.PathLike[str], every: float) -> None:
-        if isinstance(every, bool) or not isinstance(every, int | float) or not every >= 0:
+    def __init__(
+        self,
+        sampler: Any,
+        source: RowSource,
+        path: str | os.PathLike[str],
+        every: float,
+        parts_at: Callable[..., tuple[dict[str, Any], dict[str, Any]]],
+    ) -> None:
+        if not is_number(every) or not every >= 0:
             raise ValueError(f"every must be a number of seconds from 0 on; it is {every!r}")
         self.sampler, self.source, self.path, self.every = sampler, source, Path(path), every
+        self._parts_at = parts_at
         self._last: tuple[Any, list[dict[str, float]], Cursor] | None = None
         self._written = -1
         self._when = time.monotonic()
@@ -66,7 +72,7 @@ class Run:
         if self._last is None or (self._written == self._last[2].kept and not finished):
             return
         state, history, cursor = self._last
-        arrays, content = self.sampler._parts_at(state, history)
+        arrays, content = self._parts_at(state, history)
         content["run"] = {
             "cursor": [cursor.part, cursor.row, cursor.kept, cursor.skipped],
             "fingerprint": self.source.fingerprint,
@@ -89,74 +95,98 @@ class Run:
             ) from error
         self._written, self._when = cursor.kept, time.monotonic()
 
-    def read(
-        self,
-        state: Any = None,
-        start: Cursor | None = None,
-        past: list[dict[str, float]] | None = None,
-    ) -> Any:
-        """Read the rows, from a place on, to their end; what stops it leaves a checkpoint."""
-        self._written = -1 if start is None else start.kept
+    def begin(self, kept: int = -1) -> None:
+        """Take note that so many rows are in the file already."""
+        self._written = kept
+
+
+class Resumable:
+    """Whatever reads a row source block by block and can have a checkpoint: streams of rows and edges, fits.
+
+    It gives its states' parts (``_parts_at``), takes them back (``_state_from``), opens its source (``_as_source``,
+    ``_reopened``) and reads it (``_read``, ``_restore``). A state is a value that no later block changes.
+    """
+
+    kind: ClassVar[str]
+    _parts_at: ClassVar[Callable[..., Any]]
+    _state_from: ClassVar[Callable[..., Any]]
+    _as_source: ClassVar[Callable[..., Any]]
+    _reopened: ClassVar[Callable[..., Any]]
+    _read: ClassVar[Callable[..., Any]]
+    _restore: ClassVar[Callable[..., Any]]
+
+    def _run(self, X: Any, path: str | os.PathLike[str], every: float) -> Any:
+        """Begin a run, or go on with one of the same parameters and data; one that has ended is kept as it is."""
+        run = Run(self, self._as_source(X), path, every, self._parts_at)
+        if not run.path.exists():
+            return self._read_all(run)
+        saved = _Saved.open(run.path, self.kind, self._state_from, getattr(self, "kernel", None))
         try:
-            self.sampler._read(self.source, state, start=start, keeper=self, past=past)
+            _check_same_parameters(self, saved.content)
+            _check_same_data(run, saved)
+        except ValueError as error:
+            if saved.finished:
+                return self._read_all(run)  # a run that is over may be replaced
+            again, name = "finish it as it was begun", saved.content.get("sampler")
+            resumed = f"finish it with {name}.resume" if hasattr(self, "resume") else again
+            fact = f"{run.path} holds an unfinished run {error}"
+            raise InputError(fact, Advice(again, "checkpoint", python=resumed), "delete it") from None
+        if saved.finished and run.source.fingerprint:
+            self._restore(saved.state, saved.history)
+            run.source.skipped_ = saved.skipped
+            return self
+        return self._read_all(run, None if saved.finished else saved)
+
+    def _read_all(self, run: Run, saved: _Saved | None = None) -> Any:
+        """Read the rows, from the place of a checkpoint on, to their end; what stops it leaves a checkpoint."""
+        state, start, past = (None, None, None) if saved is None else (saved.state, saved.cursor, saved.history)
+        if start is not None:
+            remove_leftovers(run.path)
+        run.begin(-1 if start is None else start.kept)
+        try:
+            self._read(run.source, state, start=start, keeper=run, past=past)
         except KeyboardInterrupt:
-            self.write()
+            run.write()
             raise
-        self.write(finished=True)
-        return self.sampler
+        run.write(finished=True)
+        return self
 
-
-def fit_with_checkpoint(sampler: Any, X: Any, path: str | os.PathLike[str], every: float) -> Any:
-    """Begin a run, or go on with one of the same parameters and data; one that has ended is returned as it is."""
-    run = Run(sampler, sampler._as_source(X), path, every)
-    if not run.path.exists():
-        return run.read()
-    saved = _Saved.open(run.path, type(sampler), getattr(sampler, "kernel", None))
-    try:
-        _check_same_parameters(sampler, saved.content)
-        _check_same_data(run, saved)
-    except ValueError as error:
+    @classmethod
+    def _resumed(
+        cls,
+        path: str | os.PathLike[str],
+        source: Any,
+        *,
+        kernel: Any = None,
+        every: float,
+        verbose: int | None = None,
+    ) -> Any:
+        """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
+        saved = _Saved.open(Path(path), cls.kind, cls._state_from, kernel)
+        with storage.reading(os.fspath(path)):
+            sampler: Any = cls.from_parts(saved.arrays, saved.content, kernel)  # type: ignore[attr-defined]
+        if not issubclass(type(sampler), cls):
+            name = type(sampler).__name__
+            raise TypeError(f"{os.fspath(path)} holds a run of {name}: use {name}.resume")
+        if verbose is not None:
+            sampler.verbose = verbose
         if saved.finished:
-            return run.read()  # a run that is over may be replaced
-        way = f"with {saved.content.get('sampler')}.resume" if hasattr(sampler, "resume") else "as it was begun"
-        raise ValueError(f"{run.path} holds an unfinished run {error}: finish it {way}, or delete it") from None
-    if saved.finished and run.source.fingerprint:
-        sampler._restore(saved.state, saved.history)
-        run.source.skipped_ = saved.skipped
-        return sampler
-    return run.read() if saved.finished else _go_on(run, saved)
+            return sampler
+        if source is None:
+            if saved.recipe is None:
+                raise ValueError(f"{os.fspath(path)}: the rows of this run did not come from files; pass source=")
+            source = sampler._reopened(saved.recipe, saved.state.preprocessing)
+        run = Run(sampler, sampler._as_source(source), path, every, sampler._parts_at)
+        try:
+            _check_same_data(run, saved)
+        except ValueError as error:
+            raise ValueError(f"{run.path} is the checkpoint of a run {error}") from None
+        return sampler._read_all(run, saved)
 
 
-def resume(
-    cls: Any,
-    path: str | os.PathLike[str],
-    source: Any,
-    *,
-    kernel: Any = None,
-    every: float,
-    verbose: int | None = None,
-) -> Any:
-    """Go on with the run in a checkpoint; see :meth:`squeak.samplers.stream.StreamSampler.resume`."""
-    saved = _Saved.open(Path(path), cls, kernel)
-    with storage.reading(os.fspath(path)):
-        sampler = cls.from_parts(saved.arrays, saved.content, kernel)
-    if not isinstance(sampler, cls):
-        name = type(sampler).__name__
-        raise TypeError(f"{os.fspath(path)} holds a run of {name}: use {name}.resume")
-    if verbose is not None:
-        sampler.verbose = verbose
-    if saved.finished:
-        return sampler
-    if source is None:
-        if saved.recipe is None:
-            raise ValueError(f"{os.fspath(path)}: the rows of this run did not come from files; pass source=")
-        source = sampler._reopened(saved.recipe, saved.state.preprocessing)
-    run = Run(sampler, sampler._as_source(source), path, every)
-    try:
-        _check_same_data(run, saved)
-    except ValueError as error:
-        raise ValueError(f"{run.path} is the checkpoint of a run {error}") from None
-    return _go_on(run, saved)
+def fit_with_checkpoint(sampler: Resumable, X: Any, path: str | os.PathLike[str], every: float) -> Any:
+    """Begin a run, or go on with one of the same parameters and data; one that has ended is returned as it is."""
+    return sampler._run(X, path, every)
 
 
 def as_source(X: Any, kernel: Any) -> RowSource:
@@ -185,14 +215,14 @@ class _Saved:
     skipped: int
 
     @classmethod
-    def open(cls, path: Path, owner: Any, kernel: Any) -> _Saved:
+    def open(cls, path: Path, kind: str, state_from: Callable[..., Any], kernel: Any) -> _Saved:
         """Read a checkpoint; a damaged one is a StorageError."""
-        _, arrays, content = storage.read(path, owner.kind)
+        _, arrays, content = storage.read(path, kind)
         run = content.get("run")
         if run is None:
             raise ValueError(f"{path} holds a saved sampler, not a checkpoint; squeak.load reads it")
         with storage.reading(str(path)):
-            found, history = owner._state_from(arrays, content, kernel)
+            found, history = state_from(arrays, content, kernel)
             facts = checked(RUN, {}, run)
             cursor = Cursor(*(_count(place) for place in run["cursor"]))
             return cls(arrays, content, found, history, cursor, recipe=run["recipe"], **facts)
@@ -204,11 +234,6 @@ def _check_same_data(run: Run, saved: _Saved) -> None:
         raise ValueError("over other data, or over the same read in another way")
     if run.source.preprocessing != saved.state.preprocessing:
         raise ValueError("over rows that were preprocessed in another way")
-
-
-def _go_on(run: Run, saved: _Saved) -> Any:
-    storage.remove_leftovers(run.path)
-    return run.read(saved.state, saved.cursor, saved.history)
 
 
 def _check_writable(path: Path) -> None:
@@ -239,116 +264,8 @@ def _words(value: Any) -> str:
     return str(value["kernel_repr"]) if isinstance(value, dict) and "kernel_repr" in value else repr(value)
 
 
-def params_to_data(sampler: Any) -> dict[str, Any]:
-    """Return the sampler's parameters as JSON data; a random state that is no int is left out, for it was used."""
-    params: dict[str, Any] = {}
-    for name, value in sampler.get_params(deep=False).items():
-        if name == "kernel":
-            params[name] = None if value is None else stored_kernel(value)
-        elif name == "random_state":
-            params[name] = int(value) if isinstance(value, int | np.integer) else None
-        elif callable(value):
-            raise TypeError(f"{name} is code, which is never stored: a run with a schedule can have no checkpoint")
-        else:
-            params[name] = value.item() if isinstance(value, np.generic) else value
-    return params
-
-
-def parts_of(
-    sampler: StreamSampler, state: State, history: list[dict[str, float]]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a stream's arrays and the rest as JSON data, for a file."""
-    plan, scorer = state.plan, state.scorer
-    encoding, described = preprocessing_parts(state.preprocessing)
-    own = {"weights": scorer.weights, "factor": scorer.factor.inverse, "ridge": scorer.ridge}
-    arrays, content = parts(STATE, {**vars(state), **own})
-    arrays |= {**encoding, **rows_to_arrays(scorer.atoms), **rows_to_arrays(state.head, "head_")}
-    return arrays, {
-        "sampler": type(sampler).__name__,
-        "params": params_to_data(sampler),
-        **stored_kernel(plan.kernel),
-        "plan": parts(PLAN, vars(plan))[1],
-        **content,
-        "preprocessing": described,
-        "history": history,
-    }
-
-
-def state_from(
-    arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None
-) -> tuple[State, list[dict[str, float]]]:
-    """Return the state and the history that :func:`parts_of` took apart, or raise what does not fit."""
-    resolved = restored_kernel(content, kernel if content["kernel"] is None else None)
-    atoms, head = rows_from_arrays(arrays), rows_from_arrays(arrays, "head_")
-    m = n_rows(atoms)
-    plan = checked(PLAN, {}, content["plan"])
-    found = checked(STATE, arrays, content, m=m)
-    if np.any(found["counts"] > plan["copies"]):
-        raise ValueError("'counts' exceed the copies")
-    if n_rows(head) != 1 or width_of(head) != width_of(atoms) or np.any(found["indices"] >= found["n_seen"]):
-        raise ValueError("its arrays do not fit each other")
-    if len(np.unique(found["indices"])) != m:
-        raise ValueError("two atoms are the same row")
-    check_stored(resolved, head)
-    factor = GrowingCholesky(np.array(found["factor"]))
-    kept = {name: np.array(found[name]) for name in ("indices", "probabilities", "counts")}
-    restored = State(
-        Plan(resolved, **plan),
-        found["seed"],
-        WeightedFactor(resolved, atoms, np.array(found["weights"]), check_ridge(found["ridge"]), factor),
-        n_seen=found["n_seen"],
-        head=head,
-        shrink_at=found["shrink_at"],
-        preprocessing=preprocessing_from_parts(arrays, content),
-        **kept,
-    )
-    return restored, [_history_entry(entry) for entry in content["history"]]
-
-
-PLAN = {
-    "ridge": number(low=LEAST),
-    "oversampling": number(low=LEAST),
-    "copies": whole(low=1),
-    "eps": number(low=0.0, high=1.0),
-    "max_atoms": whole(low=1, optional=True),
-}
-STATE = {
-    "seed": seed(),
-    "ridge": number(low=LEAST),
-    "n_seen": whole(low=1),
-    "shrink_at": whole(low=1, optional=True),
-    "indices": wholes("m"),
-    "probabilities": numbers("m", low=LEAST, high=1.0),
-    "counts": wholes("m", low=1),
-    "weights": numbers("m", low=LEAST),
-    "factor": numbers("m", "m"),
-}
 RUN = {"fingerprint": text(), "finished": flag(), "skipped": whole()}
-HISTORY = {
-    "rows": whole(),
-    "atoms": whole(),
-    "effective_dimension": number(),
-    "ridge": number(),
-}
-
-
-def _history_entry(entry: Any) -> dict[str, float]:
-    return checked(HISTORY, {}, entry)
 
 
 def _count(value: Any) -> int:
     return int(checked({"count": whole()}, {}, {"count": value})["count"])
-
-
-def sampler_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:
-    """Return the fitted sampler from a file's parts, as it stood."""
-    name, params = content["sampler"], dict(content["params"])
-    if name not in SAMPLERS:
-        raise ValueError(f"no sampler is known by the name {name!r}")
-    found, history = state_from(arrays, content, kernel)
-    own = params.pop("kernel")
-    if own is not None:
-        own = restored_kernel(own, kernel if own["kernel"] is None else None)
-    sampler = SAMPLERS[name](kernel=own, **parameters(SAMPLERS[name], params))
-    sampler._restore(found, history)
-    return sampler

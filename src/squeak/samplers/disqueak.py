@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 from sklearn.base import clone
 
-from squeak.core.dictionary import Dictionary
-from squeak.core.record import Record
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.rows import check_rows, label_of, width_of
-from squeak.core.seeds import RandomState, draw_seed
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, Schedule, ScoreSampler, own_kernel
-from squeak.samplers.kept_nodes import Keep
+from squeak.core.seeds import draw_seed
+from squeak.samplers.base import Coins, Plan, ScoreSampler, own_kernel
+from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.kors import Kors
-from squeak.samplers.merge import merge
-from squeak.samplers.parts import Part, SamePart
+from squeak.samplers.merging import merge
+from squeak.samplers.record import Record
 from squeak.samplers.squeak import Squeak
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.theory import squeak_oversampling
-from squeak.samplers.tree import Tree
-from squeak.samplers.tree_results import check_start, numbered_through
-from squeak.samplers.tree_run import DictionaryWork, NodeFacts, TreeRun, check_retries, node_seed, read_part
-from squeak.samplers.tree_shape import TreeShaped
+from squeak.samplers.tree_work import DictionaryWork, check_start, numbered_through
+from squeak.trees.kept_nodes import Keep
+from squeak.trees.parts import Part, SamePart
+from squeak.trees.run import NodeFacts, TreeRun, node_seed, read_part
+from squeak.trees.shape import TreeShaped
+from squeak.trees.tree import Tree
 
 
-class Disqueak(TreeShaped, ScoreSampler):
+@parameters
+class Disqueak(TreeShaped, Coins, ScoreSampler):
     """Learn a dictionary from parts of the data, merged up a tree: distributed SQUEAK.
 
     Each leaf learns a dictionary of its own part; each other node unites those of its children, scores every
@@ -80,45 +83,18 @@ class Disqueak(TreeShaped, ScoreSampler):
     (4000, [1000, 1000, 1000, 1000, 2000, 2000, 4000])
     """
 
-    nodes_: list[NodeFacts]
-    tree_: Tree
+    nodes_: list[NodeFacts] = field(init=False)
+    tree_: Tree = field(init=False)
 
     _theory = staticmethod(squeak_oversampling)
     _takes_schedule = True
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | Schedule | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        copies: int = 1,
-        max_atoms: int | None = None,
-        tree: str | Tree | Any = "balanced",
-        n_leaves: int | None = None,
-        leaf: StreamSampler | str | None = None,
-        retries: int = 3,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.copies = copies
-        self.max_atoms = max_atoms
-        self.tree = tree
-        self.n_leaves = n_leaves
-        self.leaf = leaf
-        self.retries = retries
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
-        self.verbose = verbose
+    max_atoms: int | None = None
+    tree: str | Tree | Any = "balanced"
+    n_leaves: int | None = None
+    leaf: StreamSampler | str | None = None
+    retries: int = 3
+    verbose: int = 0
 
     def fit(
         self,
@@ -140,10 +116,15 @@ class Disqueak(TreeShaped, ScoreSampler):
             One learned before from other rows, which are not needed again: the new parts are merged into it.
         checkpoint : folder, optional
             Keep the dictionaries of finished nodes here: the same call goes on with what is left to do.
+
+        Returns
+        -------
+        Disqueak
+            This object.
         """
         parts, preprocessing = self._parts(X)
         tree = self._tree_of(len(parts))
-        retries = check_retries(self.retries)
+        retries = check_whole("retries", self.retries, 0)
         kernel = own_kernel(start.kernel if start is not None and self.kernel is None else self.kernel)
         head = read_part(parts[0], lambda block: check_rows(block, kernel), retries)
         plan = self._make_plan(head, kernel)

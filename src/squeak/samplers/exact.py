@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from squeak.core.constructors import parameters
 from squeak.core.kernels import gram
 from squeak.core.leverage import scores_at, weighted_spectrum
 from squeak.core.rows import n_rows
-from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Rows
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan
+from squeak.samplers.base import Coins, Plan
 from squeak.samplers.batch import BatchSampler, Choice, keep_by_score
 from squeak.samplers.theory import oracle_oversampling
 
 
-class ExactRLS(BatchSampler):
+@parameters
+class ExactRLS(Coins, BatchSampler):
     """Keep each row with probability proportional to its exact ridge leverage score.
 
     τ_i = [K(K + ridge·I)⁻¹]_ii, counts_i ~ Binomial(copies, p_i), p_i = min(1, (oversampling/copies)·τ_i), weight
@@ -42,28 +42,6 @@ class ExactRLS(BatchSampler):
     """
 
     _theory = staticmethod(oracle_oversampling)
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        copies: int = 1,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.copies = copies
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         spectrum = weighted_spectrum(gram(plan.kernel, X), np.ones(n_rows(X)))

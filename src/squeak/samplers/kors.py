@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from squeak.core.seeds import RandomState
-from squeak.samplers.base import DEFAULT_OVERSAMPLING
+from squeak.core.constructors import parameters
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.theory import kors_oversampling
 
 
+@parameters
 class Kors(StreamSampler):
     """Learn a dictionary in one pass that never drops an atom: kernel online row sampling.
 
@@ -45,27 +43,3 @@ class Kors(StreamSampler):
     """
 
     _theory = staticmethod(kors_oversampling)
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        copies: int = 1,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.copies = copies
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
-        self.verbose = verbose

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from squeak.core.dictionary import Dictionary
+from squeak.core.constructors import parameters
 from squeak.core.kernels import diagonal
-from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Rows
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan
+from squeak.samplers.base import Coins, Plan
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, keep_by_score
+from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.theory import many_step_oversampling
 
 
-class ManyStep(BatchSampler):
+@parameters
+class ManyStep(Coins, BatchSampler):
     """Halve the ridge from Tr K to the one asked for; the dictionary at each ridge gives the scores at the next.
 
     At ridge_0 = Tr K a row's score is at most k_ii/(k_ii + ridge_0): the first dictionary is drawn by that.
@@ -55,29 +56,7 @@ class ManyStep(BatchSampler):
 
     _theory = staticmethod(many_step_oversampling)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        copies: int = 1,
-        score: Callable[[Dictionary], float] | None = None,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.copies = copies
-        self.score = score
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
+    score: Callable[[Dictionary], float] | None = None
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         diag = diagonal(plan.kernel, X)

@@ -23,11 +23,11 @@ class RowBar:
         if self._bar is None:
             return
         history = self._sampler.history_
-        state = self._sampler._state
-        facts = {"atoms": state.size}
+        factor = self._sampler.factor_
+        facts: dict[str, Any] = {"atoms": len(factor.weights)}
         if history:
             facts["d_eff"] = f"{history[-1]['effective_dimension']:.1f}"
-        facts["ridge"] = f"{state.scorer.ridge:.3g}"
+        facts["ridge"] = f"{factor.ridge:.3g}"
         self._bar.set_postfix(facts, refresh=False)
         self._bar.update(rows)
 

@@ -11,14 +11,14 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from squeak.core import engine
-from squeak.core.accuracy import estimate_accuracy
-from squeak.core.dictionary import Dictionary
 from squeak.core.kernels import diagonal, gram
 from squeak.core.leverage import WeightedFactor, scores_at
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import PROBE, generator_at
 from squeak.core.types import Array, Rows
+from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.measured import estimate_accuracy
 
 NEGLIGIBLE = 1e-10
 """Directions with a smaller share λ/(λ + ridge) than this part of the largest change no measure that is printed."""

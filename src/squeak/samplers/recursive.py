@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import gram
 from squeak.core.leverage import SMALLEST_RIDGE, weighted_gram
 from squeak.core.rows import n_rows, take
-from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import IntArray, Rows
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, check_max_atoms
+from squeak.samplers.base import Coins, Plan
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, keep_by_score
 from squeak.samplers.theory import recursive_oversampling
 
@@ -22,7 +24,8 @@ BASE = 128
 """The recursion begins with about so many rows, all of them kept."""
 
 
-class Recursive(BatchSampler):
+@parameters
+class Recursive(Coins, BatchSampler):
     """Recursive ridge leverage scores: a random half of the rows, by recursion, gives the scores of all.
 
     The rows are put in random order; the first n/2^H are all kept. For h = H − 1, …, 0 the dictionary so far
@@ -66,29 +69,7 @@ class Recursive(BatchSampler):
 
     _theory = staticmethod(recursive_oversampling)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        copies: int = 1,
-        max_atoms: int | None = None,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.copies = copies
-        self.max_atoms = max_atoms
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
+    max_atoms: int | None = None
 
     def _make_plan(self, first_rows: Rows, kernel: Any) -> Plan:
         # the theorem overestimates: its factor 3/2 is part of the oversampling, and there is no 1 − ε
@@ -102,7 +83,7 @@ class Recursive(BatchSampler):
         n = n_rows(X)
         order = generator_at(seed, SAMPLE, 0).permutation(n)
         if self.max_atoms is not None:
-            return _fixed_size(X, plan, seed, order, check_max_atoms(self.max_atoms))
+            return _fixed_size(X, plan, seed, order, check_whole("max_atoms", self.max_atoms))
         levels = max(0, math.ceil(math.log2(n / BASE)))
         choice, passes = _all_of(order[: math.ceil(n / 2**levels)], plan), 0.0
         for level in range(levels - 1, -1, -1):

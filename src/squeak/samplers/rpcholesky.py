@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.checks import check_whole, is_number
 from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
+from squeak.core.constructors import parameters
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.leverage import INDEFINITE
 from squeak.core.rows import n_rows, take
-from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, IntArray, Rows
-from squeak.samplers.base import Plan, check_max_atoms
+from squeak.samplers.base import Plan
 from squeak.samplers.batch import BatchSampler, Choice
 
 TILE = 2048
@@ -97,46 +100,29 @@ class _Partial:
         return np.asarray(taken)
 
 
+@parameters
 class _PivotedCholesky(BatchSampler):
-    """Pivots until there are ``max_atoms``, or what is left of the trace falls below ``tolerance`` of it."""
+    """Pivots until there are ``max_atoms``, or what is left of the trace falls below ``tol`` of it."""
 
-    max_atoms: int
-    tolerance: float
-    trace_error_: float
+    trace_error_: float = field(init=False)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        max_atoms: int = 100,
-        tolerance: float = 0.0,
-        ridge: float | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.max_atoms = max_atoms
-        self.tolerance = tolerance
-        self.ridge = ridge
-        self.source = source
-        self.random_state = random_state
-
-    oversampling = 1.0  # class attributes: there are no scores
-    copies = 1
+    max_atoms: int = field(default=100, kw_only=False)
+    tol: float = 0.0
+    ridge: float | None = None
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
-        number = isinstance(self.tolerance, int | float | np.number) and not isinstance(self.tolerance, bool)
-        if not number or not 0 <= self.tolerance < 1:
-            raise ValueError(f"tolerance is a part of the trace, from 0 to below 1; it is {self.tolerance!r}")
-        size = min(check_max_atoms(self.max_atoms), n_rows(X))
+        if not is_number(self.tol) or not 0 <= self.tol < 1:
+            raise ValueError(f"tol is a part of the trace, from 0 to below 1; it is {self.tol!r}")
+        size = min(check_whole("max_atoms", self.max_atoms), n_rows(X))
         partial = _Partial(plan.kernel, X, size)
         trace = float(partial.diag.sum())
         if trace <= 0:
             raise ValueError(f"{plan.kernel!r} is zero on all rows")
         rng, passes, error, size_found = generator_at(seed, SAMPLE), 0.0, 1.0, 0
-        while size_found < size and error > self.tolerance and partial.left.max() > 0:
+        while size_found < size and error > self.tol and partial.left.max() > 0:
             rows, inverse = self._next(partial, size - len(partial.pivots), rng)
             errors = error - np.cumsum(partial.add(rows, inverse)) / trace
-            enough = int(np.argmax(errors <= self.tolerance)) + 1 if errors[-1] <= self.tolerance else len(errors)
+            enough = int(np.argmax(errors <= self.tol)) + 1 if errors[-1] <= self.tol else len(errors)
             size_found, error, passes = size_found + enough, float(max(errors[enough - 1], 0.0)), passes + 1.0
         self._facts = {"trace_error_": error}
         ones = np.ones(size_found, dtype=np.int64)
@@ -163,7 +149,7 @@ class RPCholesky(_PivotedCholesky):
     ----------
     kernel : kernel, optional
     max_atoms : int
-    tolerance : float
+    tol : float
         Stop once Tr(K − K̂) is at most this part of Tr K.
     ridge : float, optional
         Not used for the choice; learners may use it.
@@ -187,7 +173,7 @@ class RPCholesky(_PivotedCholesky):
     >>> from squeak.kernels import RBF
     >>> from squeak.samplers import RPCholesky
     >>> X = np.random.default_rng(0).standard_normal((2000, 2))
-    >>> s = RPCholesky(kernel=RBF(2.0), max_atoms=200, tolerance=1e-3, random_state=0).fit(X)
+    >>> s = RPCholesky(kernel=RBF(2.0), max_atoms=200, tol=1e-3, random_state=0).fit(X)
     >>> s.trace_error_ <= 1e-3, len(s.dictionary_) < 60, s.dictionary_.calibrated
     (True, True, False)
     """
@@ -242,7 +228,7 @@ class GreedyCholesky(_PivotedCholesky):
 
     Parameters
     ----------
-    kernel, max_atoms, tolerance, ridge, source, random_state
+    kernel, max_atoms, tol, ridge, source, random_state
         As in :class:`RPCholesky`; ``random_state`` is not used.
 
     References

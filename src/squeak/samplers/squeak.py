@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.constructors import parameters
 from squeak.core.leverage import check_ridge
 from squeak.core.rows import take
-from squeak.core.seeds import READ, SHRINK, RandomState, generator_at
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, Schedule
-from squeak.samplers.shrink import shrink
-from squeak.samplers.stream import State, StreamSampler
+from squeak.core.seeds import READ, SHRINK, generator_at
+from squeak.samplers.base import Plan
+from squeak.samplers.shrinking import shrink
+from squeak.samplers.stream import StreamSampler
+from squeak.samplers.stream_state import State
 from squeak.samplers.theory import squeak_oversampling
 
 GROWTH = 1.5
@@ -22,6 +23,7 @@ GROWTH = 1.5
 SMALLEST = 64
 
 
+@parameters
 class Squeak(StreamSampler):
     """Learn a weighted dictionary in one pass over a stream of rows.
 
@@ -90,31 +92,7 @@ class Squeak(StreamSampler):
     _theory = staticmethod(squeak_oversampling)
     _takes_schedule = True
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | Schedule | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        copies: int = 1,
-        max_atoms: int | None = None,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.copies = copies
-        self.max_atoms = max_atoms
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
-        self.verbose = verbose
+    max_atoms: int | None = None
 
     def _next_shrink(self, plan: Plan, size: int) -> int:
         grown = max(SMALLEST, int(GROWTH * size) + 1)

@@ -4,63 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from squeak.core import engine, storage
-from squeak.core.dictionary import Dictionary
-from squeak.core.kernels.base import diagonal
+from squeak.core import engine
+from squeak.core.constructors import parameters
+from squeak.core.described import estimator_from, params_to_data
 from squeak.core.leverage import WeightedFactor
-from squeak.core.record import Record
-from squeak.core.rows import check_rows, check_same_kind, copy_rows, label_of, n_rows, take, width_of
+from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, take, width_of
 from squeak.core.screening import decide, screen
 from squeak.core.seeds import coins, draw_seed
-from squeak.core.sources import Cursor, Preprocessing, RowSource, block_rows, reopen
+from squeak.core.state import checked
 from squeak.core.storage import CheckpointError
-from squeak.core.types import Array, IntArray, Rows
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, ScoreSampler, own_kernel
+from squeak.core.types import Rows
+from squeak.data import Cursor, Preprocessing, RowSource, block_rows, reopen
+from squeak.samplers.base import DEFAULT_OVERSAMPLING, Coins, Plan, ScoreSampler, own_kernel
+from squeak.samplers.checkpoint import Resumable, as_source
+from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.progress import RowBar
+from squeak.samplers.record import Record
+from squeak.samplers.stream_state import HISTORY, State
 
 CHUNK = 64
 """Rows decided together; a matter of speed only."""
 
 LARGEST_CUT = 65_536
-"""Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.core.sources.block_rows`."""
+"""Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.data.block_rows`."""
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 256, 16_384
 """Rows screened together: as many as were seen, within these; a matter of speed only."""
-
-GUARD_ROWS = 10_000
-EARLY_GUARD_ROWS, MANY = 2_000, 10
-"""So early, and where more than one row in so many was kept, rows are looked at for any likeness at all."""
-
-
-@dataclass(frozen=True)
-class State:
-    """All that a stream remembers, replaced whole: an interrupt leaves the old one or the new one.
-
-    Between calls: ``scorer`` holds the atoms in the factor's order, and the three arrays follow it.
-    """
-
-    plan: Plan
-    seed: int
-    scorer: WeightedFactor
-    indices: IntArray
-    probabilities: Array
-    counts: IntArray
-    n_seen: int
-    head: Rows
-    shrink_at: int | None
-    """The size at which the dictionary is shrunk next; None for a sampler that never shrinks."""
-    preprocessing: Preprocessing | None = None
-
-    @property
-    def size(self) -> int:
-        """The number of atoms."""
-        return int(self.indices.size)
 
 
 class Keeper(Protocol):
@@ -70,14 +45,12 @@ class Keeper(Protocol):
         """Take note of a state and of the place in the source where it stands."""
 
 
-@storage.register
-class StreamSampler(ScoreSampler):
+@parameters
+class StreamSampler(Resumable, Coins, ScoreSampler):
     """A sampler that reads each row once: screening, row-by-row entry, and a shrink now and then."""
 
     kind: ClassVar[str] = "stream"
-    random_state: Any
-    source: str | None
-    verbose: int
+    verbose: int = 0
 
     def fit(
         self,
@@ -101,12 +74,15 @@ class StreamSampler(ScoreSampler):
             stopped. A file that holds an unfinished run of other parameters or other data is refused.
         every : float
             Seconds between two writes of the checkpoint; 0 writes after every block.
+
+        Returns
+        -------
+        Sampler
+            This object.
         """
         if checkpoint is None:
             return self._read(X, None)
-        from squeak.samplers.checkpoint import fit_with_checkpoint
-
-        found: StreamSampler = fit_with_checkpoint(self, X, checkpoint, every)
+        found: StreamSampler = self._run(X, checkpoint, every)
         return found
 
     @classmethod
@@ -136,10 +112,13 @@ class StreamSampler(ScoreSampler):
             Seconds between two writes of the checkpoint.
         verbose : int, optional
             As the run had it when left out.
-        """
-        from squeak.samplers.checkpoint import resume
 
-        return resume(cls, path, source, kernel=kernel, every=every, verbose=verbose)
+        Returns
+        -------
+        Sampler
+            Fitted on all rows.
+        """
+        return cls._resumed(path, source, kernel=kernel, every=every, verbose=verbose)
 
     def partial_fit(self, X: Any, y: Any = None) -> StreamSampler:
         """Read a block of rows, any number of them; the dictionary is usable after every call.
@@ -147,6 +126,11 @@ class StreamSampler(ScoreSampler):
         One row at a time or many at once gives the same dictionary for the same seed. (A width or a ridge that is
         to be learned from data is learned from the first block, so that block decides it.) Parameters are fixed
         by the first block too: to change one, call ``fit``.
+
+        Returns
+        -------
+        Sampler
+            This object.
         """
         return self._read(X, getattr(self, "_state", None))
 
@@ -205,17 +189,13 @@ class StreamSampler(ScoreSampler):
         if known is not None:
             X = known.encode(X)
         if not (isinstance(X, np.ndarray) and X.ndim == 2 and not np.ma.isMaskedArray(X)):
-            width = (
-                width_of(state.head) if state else None
-            )  # an array, maybe memory-mapped, is checked part by part
+            width = width_of(state.head) if state else None  # an array may be memory-mapped: it is checked in parts
             X = check_rows(X, kernel, width=width, first_row=state.n_seen if state else 0)
         size = block_rows(X.shape[1]) if isinstance(X, np.ndarray) else LARGEST_CUT
         parts = engine.tiles(max(n_rows(X), 1), size)
         return known, n_rows(X), ((take(X, part), None) for part in parts)
 
     def _as_source(self, X: Any) -> RowSource:
-        from squeak.samplers.checkpoint import as_source
-
         return as_source(X, self.kernel)
 
     @staticmethod
@@ -242,6 +222,11 @@ class StreamSampler(ScoreSampler):
         ----------
         d : Dictionary
             Whose weights estimate sums over its rows.
+
+        Returns
+        -------
+        Sampler
+            This object.
         """
         if not d.calibrated:
             raise ValueError("the weights of this dictionary estimate nothing: more rows cannot be added to it")
@@ -317,7 +302,7 @@ class StreamSampler(ScoreSampler):
                 counts=np.concatenate([state.counts, entered.counts]),
                 n_seen=first_row + int(numbers[entered.decided - 1]) + 1,
             )
-            self._guard(state)
+            state.guard()
             if state.shrink_at is not None and state.size >= state.shrink_at:
                 return self._shrink(state)
         return replace(state, n_seen=first_row + n_rows(X))
@@ -326,46 +311,11 @@ class StreamSampler(ScoreSampler):
         """Make a state the sampler's own; the one place where a stream moves on."""
         history = [] if first else self.history_
         if shrunk or not history or state.size > 1.1 * history[-1]["atoms"]:
-            entry = self._facts(state)
-            self._guard_early(state, entry["effective_dimension"])
+            entry = state.facts()
+            state.guard_early(entry["effective_dimension"])
             history = [*history, entry]
         self.__dict__.pop("_reading", None)
         self._state, self.history_ = state, history
-
-    @staticmethod
-    def _facts(state: State) -> dict[str, float]:
-        return {
-            "rows": state.n_seen,
-            "atoms": state.size,
-            "effective_dimension": state.scorer.effective_dimension(),
-            "ridge": state.scorer.ridge,
-        }
-
-    def _guard(self, state: State) -> None:
-        """Stop where rows hardly resemble each other, before the dictionary eats the memory."""
-        if state.plan.max_atoms is None and state.n_seen >= GUARD_ROWS and 2 * state.size > state.n_seen:
-            raise self._unlike(state)
-
-    def _guard_early(self, state: State, effective_dimension: float) -> None:
-        """Stop sooner where the kernel matrix is nearly diagonal; a limit or a growing ridge may yet cure it.
-
-        The effective dimension is then Σ κ/(κ + ridge) over the kernel's diagonal, as large as it can be, and
-        its estimate from a sample a few percent below.
-        """
-        cured = state.plan.max_atoms is not None or state.plan.schedule is not None
-        if cured or state.n_seen < EARLY_GUARD_ROWS or MANY * state.size <= state.n_seen:
-            return
-        own = diagonal(state.plan.kernel, state.scorer.atoms)
-        if effective_dimension > 0.85 * state.n_seen * float((own / (own + state.scorer.ridge)).mean()):
-            raise self._unlike(state)
-
-    @staticmethod
-    def _unlike(state: State) -> ValueError:
-        return ValueError(
-            f"{state.size:,} of {state.n_seen:,} rows had to be kept: under {state.plan.kernel!r} with ridge "
-            f"{state.scorer.ridge:.3g} hardly any row resembles another. Use a larger length_scale "
-            "(try 'median'), scale the columns, raise the ridge, lower the oversampling, or set max_atoms"
-        )
 
     def _finished(self, state: State) -> State:
         """Return the state to be read from; a sampler with a limit on its size thins here."""
@@ -399,58 +349,52 @@ class StreamSampler(ScoreSampler):
         """The dictionary of all rows read so far; reading it changes nothing."""
         self._needs_rows()
         if not hasattr(self, "_reading"):
-            self._reading = self._make_dictionary(self._finished(self._state))
+            self._reading = self._finished(self._state).dictionary(self.source, Record.of(self, self.history_))
         return self._reading
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arrays and the rest as JSON data, for :func:`squeak.save`."""
+        """Return the arrays and the rest as JSON data, for :func:`squeak.save`.
+
+        Returns
+        -------
+        arrays, content : dict, dict
+        """
         self._needs_rows()
         return self._parts_at(self._state, self.history_)
 
     def _parts_at(self, state: State, history: list[dict[str, float]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        from squeak.samplers.checkpoint import parts_of
-
-        return parts_of(self, state, history)
+        arrays, content = state.to_parts()
+        name, params = type(self).__name__, params_to_data(self)
+        return arrays, {"sampler": name, "params": params, **content, "history": history}
 
     @staticmethod
     def _state_from(
         arrays: dict[str, Any], content: dict[str, Any], kernel: Any
     ) -> tuple[State, list[dict[str, float]]]:
-        from squeak.samplers.checkpoint import state_from
-
-        return state_from(arrays, content, kernel)
+        history = [checked(HISTORY, {}, entry) for entry in content["history"]]
+        return State.from_parts(arrays, content, kernel), history
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> StreamSampler:
-        """Return the sampler that :meth:`to_parts` took apart, ready for more rows."""
-        from squeak.samplers.checkpoint import sampler_from
+        """Return the sampler that :meth:`to_parts` took apart, ready for more rows.
 
-        return sampler_from(arrays, content, kernel)
+        Returns
+        -------
+        Sampler
+            Fitted.
+        """
+        from squeak.samplers.kors import Kors
+        from squeak.samplers.squeak import Squeak
+
+        known = {"Kors": Kors, "Squeak": Squeak}
+        name = content["sampler"]
+        if name not in known:
+            raise ValueError(f"no sampler is known by the name {name!r}")
+        found, history = cls._state_from(arrays, content, kernel)
+        sampler: StreamSampler = estimator_from(known[name], content["params"], kernel)
+        sampler._restore(found, history)
+        return sampler
 
     def _needs_rows(self) -> None:
         if not hasattr(self, "_state"):
             raise NotFittedError(f"this {type(self).__name__} has seen no rows yet: call fit or partial_fit")
-
-    def _make_dictionary(self, state: State) -> Dictionary:
-        if state.size == 0:
-            raise ValueError(
-                f"none of the {state.n_seen:,} rows was kept: their scores times oversampling "
-                f"{state.plan.oversampling:g} are too small; raise oversampling or max_atoms, or lower the ridge"
-            )
-        order = np.argsort(state.indices)
-        label = label_of(state.head) if self.source is None else str(self.source)
-        return Dictionary(
-            kernel=state.plan.kernel,
-            atoms=take(state.scorer.atoms, order),
-            indices=state.indices[order],
-            probabilities=state.probabilities[order],
-            counts=state.counts[order],
-            copies=state.plan.copies,
-            oversampling=state.plan.oversampling,
-            ridge=state.scorer.ridge,
-            n_seen=state.n_seen,
-            sources=((label, state.n_seen),),
-            eps=state.plan.eps,
-            preprocessing=state.preprocessing,
-            record=Record.of(self, self.history_),
-        )

@@ -17,6 +17,10 @@ def _check(eps: float, delta: float, n: int) -> None:
 def squeak_oversampling(eps: float, delta: float, n: int) -> int:
     """Return q̄ = ⌈26·ρ·log(3n/δ)/ε²⌉ with ρ = (1 + 3ε)/(1 − ε): every dictionary of SQUEAK is (ε, γ)-accurate.
 
+    Returns
+    -------
+    int
+
     References
     ----------
     Thesis, theorem 3.16; the theory page.
@@ -38,6 +42,10 @@ def kors_oversampling(eps: float, delta: float, n: int) -> int:
     The thesis prints 4·log(2n/δ)/ε²: its own variance bound carries ρ, and with the printed value errors above
     1 were measured at ε = 0.9.
 
+    Returns
+    -------
+    int
+
     References
     ----------
     Thesis, theorem 3.11, corrected; the theory page.
@@ -56,6 +64,10 @@ def kors_oversampling(eps: float, delta: float, n: int) -> int:
 def oracle_oversampling(eps: float, delta: float, n: int) -> int:
     """Return q̄ = ⌈4·log(4n/δ)/ε²⌉, for sampling with the exact scores.
 
+    Returns
+    -------
+    int
+
     References
     ----------
     Thesis, section 2.2.2; the theory page (the rank, unknown, is replaced by n).
@@ -73,6 +85,10 @@ def oracle_oversampling(eps: float, delta: float, n: int) -> int:
 def two_step_oversampling(eps: float, delta: float, n: int) -> int:
     """Return q̄ = ⌈ρ·4·log(8n/δ)/ε²⌉ with ρ = (1 + ε)/(1 − ε), for the second step of :class:`TwoStep` (δ/2 each).
 
+    Returns
+    -------
+    int
+
     References
     ----------
     Thesis, corollary 3.4, corrected; the theory page.
@@ -89,6 +105,10 @@ def two_step_oversampling(eps: float, delta: float, n: int) -> int:
 
 def many_step_oversampling(eps: float, delta: float, n: int) -> int:
     """Return q̄ = ⌈ρ·4·log(4n·T/δ)/ε²⌉ with ρ = (1 + 3ε)/(1 − ε) and T = ⌈log₂ n⌉ + 1 levels.
+
+    Returns
+    -------
+    int
 
     References
     ----------
@@ -110,6 +130,10 @@ def recursive_oversampling(eps: float, delta: float, n: int) -> int:
 
     The estimator's factor 3/2 (it must overestimate) and its log Σ τ̃ ≤ log n are both in the number.
 
+    Returns
+    -------
+    int
+
     References
     ----------
     Thesis, proposition 3.7; the theory page.
@@ -129,6 +153,10 @@ def recursive_oversampling(eps: float, delta: float, n: int) -> int:
 def online_oracle_oversampling(eps: float, delta: float, n: int) -> int:
     """Return q̄ = ⌈(16/3)·log(2n/δ)/ε²⌉, for the sequential oracles.
 
+    Returns
+    -------
+    int
+
     References
     ----------
     Thesis, section 3.2.1, with the constant of the theory page.
@@ -143,10 +171,14 @@ def online_oracle_oversampling(eps: float, delta: float, n: int) -> int:
     return math.ceil(16 / 3 * math.log(2 * n / delta) / eps**2)
 
 
-def bless_oversampling(eps: float, delta: float, n: int, step: float = 2.0) -> int:
-    """Return q₂ = ⌈12·q·((2t + 1)/t)²·(1 + t)·log(12·H·n/δ)⌉, t = ``eps``, q = ``step``, H = ⌈log_q n⌉, for BLESS.
+def bless_oversampling(eps: float, delta: float, n: int, ratio: float = 2.0) -> int:
+    """Return q₂ = ⌈12·q·((2t + 1)/t)²·(1 + t)·log(12·H·n/δ)⌉, t = ``eps``, q = ``ratio``, H = ⌈log_q n⌉, for BLESS.
 
     With probability 1 − δ, at every ridge on the way, τ/(1 + t) ≤ τ̃ ≤ (1 + min(t, 1))·τ for all rows.
+
+    Returns
+    -------
+    int
 
     References
     ----------
@@ -159,5 +191,5 @@ def bless_oversampling(eps: float, delta: float, n: int, step: float = 2.0) -> i
     8063
     """
     _check(eps, delta, n)
-    levels = max(1, math.ceil(math.log(n) / math.log(step)))
-    return math.ceil(12 * step * ((2 * eps + 1) / eps) ** 2 * (1 + eps) * math.log(12 * levels * n / delta))
+    levels = max(1, math.ceil(math.log(n) / math.log(ratio)))
+    return math.ceil(12 * ratio * ((2 * eps + 1) / eps) ** 2 * (1 + eps) * math.log(12 * levels * n / delta))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import diagonal
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
-from squeak.core.seeds import SAMPLE, RandomState, generator_at
+from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, Rows
-from squeak.samplers.base import DEFAULT_OVERSAMPLING, Plan, check_max_atoms
+from squeak.samplers.base import Coins, Plan
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, keep_by_score, merge_draws
 from squeak.samplers.theory import two_step_oversampling
 
@@ -21,7 +22,8 @@ LARGEST_FIRST = 5_000
 """First rows at most, where their number is not given."""
 
 
-class TwoStep(BatchSampler):
+@parameters
+class TwoStep(Coins, BatchSampler):
     """Score all rows from a first set of them, then keep rows by these scores.
 
     The first set is drawn with probability k_ii/Tr K (uniform where the diagonal is constant). Then τ̃_i =
@@ -62,31 +64,8 @@ class TwoStep(BatchSampler):
 
     _theory = staticmethod(two_step_oversampling)
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        ridge: float | None = None,
-        oversampling: float | str = DEFAULT_OVERSAMPLING,
-        copies: int = 1,
-        first_atoms: int | None = None,
-        original: bool = False,
-        eps: float | None = None,
-        delta: float | None = None,
-        n: int | None = None,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.ridge = ridge
-        self.oversampling = oversampling
-        self.copies = copies
-        self.first_atoms = first_atoms
-        self.original = original
-        self.eps = eps
-        self.delta = delta
-        self.n = n
-        self.source = source
-        self.random_state = random_state
+    first_atoms: int | None = None
+    original: bool = False
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         first = self._first(X, plan, generator_at(seed, SAMPLE, 0))
@@ -101,7 +80,7 @@ class TwoStep(BatchSampler):
         n, diag = n_rows(X), diagonal(plan.kernel, X)
         asked = math.ceil(diag.sum() / plan.ridge)
         if self.first_atoms is not None:
-            size = min(n, check_max_atoms(self.first_atoms, "first_atoms"))
+            size = min(n, check_whole("first_atoms", self.first_atoms))
         elif plan.eps and self.delta is not None:  # the theorem's number, for ε and δ/2
             size = min(n, math.ceil(asked * 4 * math.log(8 * n / self.delta) / plan.eps**2))
         else:

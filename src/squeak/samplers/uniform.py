@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from squeak.core.dictionary import Dictionary
+from squeak.core.checks import check_whole
+from squeak.core.constructors import parameters
 from squeak.core.kernels import resolve
-from squeak.core.record import Record
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, label_of, n_rows, take, width_of
-from squeak.core.seeds import RandomState, coins, draw_seed
-from squeak.core.sources import Preprocessing, RowSource
+from squeak.core.seeds import coins, draw_seed
 from squeak.core.types import Array, IntArray, Rows
-from squeak.samplers.base import Sampler, check_max_atoms, own_kernel, ridge_or_default
-from squeak.samplers.multinomial import MultinomialNystrom
+from squeak.data import Preprocessing, RowSource
+from squeak.samplers.base import Sampler, own_kernel, ridge_or_default
+from squeak.samplers.baselines import MultinomialNystrom
+from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.record import Record
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class _Reservoir:
         return replace(self, rows=rows, indices=indices[stay], uniforms=uniforms[stay], n_seen=self.n_seen + n)
 
 
+@parameters
 class Uniform(Sampler):
     """Keep ``max_atoms`` rows drawn without replacement, each set of that size equally likely.
 
@@ -78,26 +81,20 @@ class Uniform(Sampler):
     (50, 400.0)
     """
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        max_atoms: int = 100,
-        ridge: float | None = None,
-        replacement: bool = False,
-        source: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.max_atoms = max_atoms
-        self.ridge = ridge
-        self.replacement = replacement
-        self.source = source
-        self.random_state = random_state
+    max_atoms: int = field(default=100, kw_only=False)
+    ridge: float | None = None
+    replacement: bool = False
 
     passes_ = 1.0
 
     def fit(self, X: Any, y: Any = None) -> Uniform:
-        """Forget everything and choose among the rows of ``X``; ``y`` is ignored."""
+        """Forget everything and choose among the rows of ``X``; ``y`` is ignored.
+
+        Returns
+        -------
+        Uniform
+            This object.
+        """
         if self.replacement:
             return self._fit_with_replacement(X)
         if isinstance(X, RowSource):
@@ -133,7 +130,7 @@ class Uniform(Sampler):
     def _begin(self, block: Rows, preprocessing: Preprocessing | None) -> _Reservoir:
         """Return the empty reservoir of a stream that begins with a block."""
         kernel = own_kernel(self.kernel)
-        limit = check_max_atoms(self.max_atoms)
+        limit = check_whole("max_atoms", self.max_atoms)
         block = check_rows(block, kernel)
         kernel = resolve(kernel, block)
         ridge = ridge_or_default(self.ridge, kernel, block)
@@ -144,7 +141,13 @@ class Uniform(Sampler):
 
     @available_if(lambda self: not self.replacement)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Uniform:
-        """Read a block of rows; one at a time or many at once gives the same choice."""
+        """Read a block of rows; one at a time or many at once gives the same choice.
+
+        Returns
+        -------
+        Uniform
+            This object.
+        """
         if not hasattr(self, "_reservoir"):
             return self.fit(X)
         so_far = self._reservoir

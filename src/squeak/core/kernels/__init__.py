@@ -1,8 +1,9 @@
 """Kernels: blocks ``k(X, Y)``, diagonals, algebra, and the three functions the library calls them by."""
 
 from squeak.core.kernels.algebra import Constant, Product, Scaled, Sum
-from squeak.core.kernels.base import Kernel, against, block, diagonal, gram, resolve
+from squeak.core.kernels.base import Kernel, against, block, diagonal, gradients, gram, resolve
 from squeak.core.kernels.inner import Linear, Polynomial
+from squeak.core.kernels.metric import Metric
 from squeak.core.kernels.pairwise import PairwiseKernel
 from squeak.core.kernels.radial import RBF, Laplacian, Matern
 
@@ -13,6 +14,7 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Matern",
+    "Metric",
     "PairwiseKernel",
     "Polynomial",
     "Product",
@@ -21,6 +23,7 @@ __all__ = [
     "against",
     "block",
     "diagonal",
+    "gradients",
     "gram",
     "resolve",
 ]

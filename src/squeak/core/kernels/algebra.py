@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.kernels.base import Kernel, block, diagonal, resolve
+from squeak.core.kernels.base import Kernel, block, diagonal, gradients, resolve
 from squeak.core.rows import n_rows
 from squeak.core.types import Array, Rows
 
@@ -29,11 +29,21 @@ class _Pair(Kernel):
         return any(getattr(k, "requires_vector_input", True) for k in (self.first, self.second))
 
     def resolve(self, X: Rows) -> Kernel:
-        """Return the pair with both widths learned from ``X``."""
+        """Return the pair with both widths learned from ``X``.
+
+        Returns
+        -------
+        kernel
+        """
         return type(self)(resolve(self.first, X), resolve(self.second, X))
 
     def is_stationary(self) -> bool:
-        """Tell whether both kernels are."""
+        """Tell whether both kernels are.
+
+        Returns
+        -------
+        bool
+        """
         return bool(self.first.is_stationary() and self.second.is_stationary())
 
 
@@ -58,6 +68,9 @@ class Sum(_Pair):
 
     def _diag(self, X: Rows) -> Array:
         return diagonal(self.first, X) + diagonal(self.second, X)
+
+    def _gradients(self, X: Array, Y: Array, coef: Array) -> Array:
+        return gradients(self.first, X, Y, coef) + gradients(self.second, X, Y, coef)
 
 
 class Product(_Pair):
@@ -127,12 +140,25 @@ class Scaled(Kernel):
     def _diag(self, X: Rows) -> Array:
         return diagonal(self.kernel, X) * self._positive()
 
+    def _gradients(self, X: Array, Y: Array, coef: Array) -> Array:
+        return gradients(self.kernel, X, Y, coef * self._positive())
+
     def resolve(self, X: Rows) -> Kernel:
-        """Return the scaled kernel with its width learned from ``X``."""
+        """Return the scaled kernel with its width learned from ``X``.
+
+        Returns
+        -------
+        kernel
+        """
         return Scaled(resolve(self.kernel, X), self.factor)
 
     def is_stationary(self) -> bool:
-        """Tell whether the kernel inside is."""
+        """Tell whether the kernel inside is.
+
+        Returns
+        -------
+        bool
+        """
         return bool(self.kernel.is_stationary())
 
 
@@ -168,5 +194,10 @@ class Constant(Kernel):
         return self._filled((n_rows(X),))
 
     def is_stationary(self) -> bool:
-        """Return True."""
+        """Return True.
+
+        Returns
+        -------
+        bool
+        """
         return True

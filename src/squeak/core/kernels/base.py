@@ -52,6 +52,12 @@ class Kernel:
         np.fill_diagonal(values, self._diag(X))
         return values
 
+    def _gradients(self, X: Array, Y: Array, coef: Array) -> Array:
+        """Return ∇ₓ Σ_j coef_j k(x, y_j) for every row and output, shape (n, d, outputs)."""
+        raise TypeError(
+            f"the gradient of {self!r} is not known: use RBF, Laplacian, Matern, or Metric with one of them"
+        )
+
     def __call__(self, X: Rows, Y: Rows | None = None) -> Any:
         """Return the values ``k(x, y)``, shape (len(X), len(Y)); Y is X when left out.
 
@@ -71,16 +77,31 @@ class Kernel:
         return out
 
     def diag(self, X: Rows) -> Any:
-        """Return ``k(x, x)`` for every row, shape (len(X),)."""
+        """Return ``k(x, x)`` for every row, shape (len(X),).
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         X = check_rows(X, self)
         return self._diag(X).astype(_value_dtype(X, X), copy=False)
 
     def resolve(self, X: Rows) -> Kernel:
-        """Return this kernel with every width that is to be learned from data replaced by its value."""
+        """Return this kernel with every width that is to be learned from data replaced by its value.
+
+        Returns
+        -------
+        kernel
+        """
         return self
 
     def is_stationary(self) -> bool:
-        """Tell whether values depend on x − y only."""
+        """Tell whether values depend on x − y only.
+
+        Returns
+        -------
+        bool
+        """
         return False
 
     @classmethod
@@ -88,7 +109,12 @@ class Kernel:
         return list(inspect.signature(cls).parameters)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name, those of inner kernels as ``outer__inner`` when ``deep``."""
+        """Return the parameters by name, those of inner kernels as ``outer__inner`` when ``deep``.
+
+        Returns
+        -------
+        dict
+        """
         params: dict[str, Any] = {}
         for name in self._names():
             value = getattr(self, name)
@@ -98,7 +124,13 @@ class Kernel:
         return params
 
     def set_params(self, **params: Any) -> Kernel:
-        """Set parameters by name and return self; an unknown name changes nothing and is an error."""
+        """Set parameters by name and return self; an unknown name changes nothing and is an error.
+
+        Returns
+        -------
+        kernel
+            This object.
+        """
         known = self.get_params()
         for name in params:
             if name not in known:
@@ -157,6 +189,8 @@ def _equal(mine: Any, theirs: Any) -> bool:
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, np.ndarray) and value.ndim > 1:
+        return f"<array of shape {value.shape}>"
     if isinstance(value, np.ndarray):
         return np.array2string(value, precision=4, separator=", ", threshold=8)
     return getattr(value, "__name__", None) or repr(value)
@@ -205,6 +239,13 @@ def diagonal(kernel: Any, X: Rows) -> Array:
             "a kernel's diagonal must be finite and not negative"
         )
     return values
+
+
+def gradients(kernel: Any, X: Rows, Y: Rows, coef: Array) -> Array:
+    """Return ∇ₓ Σ_j coef_j k(x, y_j), shape (n, d, outputs), for dense rows that were checked already."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"the gradient of {kernel!r} is not known: use squeak's own RBF, Laplacian or Matern")
+    return kernel._gradients(np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64), coef)
 
 
 def resolve(kernel: Any, X: Rows) -> Any:

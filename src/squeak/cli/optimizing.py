@@ -1,0 +1,211 @@
+"""``squeak optimize``."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from squeak.cli.errors import echo
+from squeak.cli.options import Data, KernelChoice, KernelName, Seed, kernel_of, positive
+from squeak.cli.outputs import Overwrite, check_outputs
+from squeak.cli.reading import Columns, source_from
+
+FIRST = 8
+"""Rows drawn at random at first, whose rewards give the units."""
+
+
+def optimize(
+    data: Data,
+    *,
+    reward: Annotated[
+        str | None,
+        typer.Option(help="A column with each row's reward: replay a finished study.", show_default=False),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            help="Run for each row chosen, its number and its columns (as they stand in DATA) as arguments; "
+            "prints the reward."
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=1, help="How many rewards to ask for.")] = 100,
+    minimize: Annotated[bool, typer.Option("--minimize", help="Smaller rewards are better.")] = False,
+    reading: Columns,
+    kernel: KernelChoice = KernelName.rbf,
+    length_scale: Annotated[
+        str, typer.Option(help="The kernel's width at first: a number or 'median'.")
+    ] = "median",
+    noise: Annotated[
+        float,
+        typer.Option(callback=positive, help="Of a reward at first, in deviations of the first rewards."),
+    ] = 0.1,
+    fixed: Annotated[
+        bool,
+        typer.Option(
+            "--fixed", help="Never fit width, noise and units to the rewards, which then should be near 0 ± 1."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write every pull here, as CSV.", show_default=False)
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Keep the state in this .sqk file; go on from it if it is there.", show_default=False),
+    ] = None,
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Choose rows of DATA, one experiment after the other, so that the best is found with few.
+
+    Each row is a candidate. Its reward comes from a column (--reward) or from a command that is run for it
+    (--command). The first eight are drawn at random: the mean and the spread of their rewards are the units.
+    """
+    from squeak.bandits import AutoUCB
+
+    if (reward is None) == (command is None):
+        raise typer.BadParameter("give either --reward COLUMN or --command 'PROGRAM ...'")
+    check_outputs(data, overwrite=overwrite, states=[state], others=[out])
+    source = source_from(reading, data, reward, seed=seed)
+    arms, rewards = source.collect()
+    sign = -1.0 if minimize else 1.0
+    if state is not None and state.exists():
+        bandit = AutoUCB.load(state)
+        if bandit.n_arms != len(arms) or not np.array_equal(bandit.arms_, arms):
+            raise ValueError(f"{state} belongs to other rows, or to the same read in another way")
+        bandit.forget(bandit.pending_) if len(bandit.pending_) else None
+    else:
+        refit = None if fixed else "doubling"
+        bandit = AutoUCB(arms, kernel_of(kernel, length_scale), noise=noise, refit=refit, random_state=seed)
+    judge = _Replay(rewards, sign) if command is None else _Command(command, _words(source, len(arms)), sign)
+    study = _Study(bandit, judge, state, every_reward=command is not None)
+    bandit.verbose = 0  # the bar is ours: it goes on when the bandit begins anew in other units
+    try:
+        study.run(steps, seed, scaled=not fixed, verbose=not quiet)
+    finally:
+        bandit = study.bandit
+        study.finish(out, sign)
+    best = bandit.best_
+    echo(f"best row {best.index}: reward {sign * best.mean:.6g} ± {best.std:.2g} by the posterior mean")
+    seen = bandit.rewards_[bandit.pulls_ == best.index]
+    echo(
+        f"  asked {len(seen)} times, mean {sign * seen.mean():.6g}; "
+        f"{bandit.n_told_} rewards of {len(arms):,} rows in all"
+    )
+
+
+class _Study:
+    """A bandit that is asked and told; where rewards are dear its state is kept after each of them."""
+
+    def __init__(self, bandit: Any, judge: Callable[[int], float], state: Path | None, every_reward: bool) -> None:
+        self.bandit, self._judge, self._state, self._every_reward = bandit, judge, state, every_reward
+
+    def keep(self) -> None:
+        """Write the state, where a file was named and there is anything to write."""
+        if self._state is not None and self.bandit.n_told_:
+            self.bandit.save(self._state)
+
+    def finish(self, out: Path | None, sign: float) -> None:
+        """Write the pulls and the state; rewards that neither file could take are printed, so that none is lost."""
+        kept = out is not None
+        try:
+            try:
+                if out is not None:
+                    _write(out, self.bandit, sign)
+            except OSError:
+                kept = False
+                raise
+            finally:
+                self.keep()
+        except OSError as error:
+            if kept:
+                raise OSError(error.errno, f"{error.strerror}; every reward is in {out}", error.filename) from None
+            echo(f"squeak: every reward so far:\n{_csv(self.bandit, sign)}".replace("\r", ""), err=True)
+            raise
+
+    def run(self, steps: int, seed: int, *, scaled: bool, verbose: bool) -> None:
+        """Ask for so many rewards, the first of all at random rows where they are to be scaled by them."""
+        from squeak.bandits.runs import progress, show_best
+
+        def told(*pull: Any) -> None:
+            if self._every_reward:
+                self.keep()
+            if not bar.disable:
+                show_best(bar, self.bandit.best_)
+            bar.update()
+
+        end, few = self.bandit.n_told_ + steps, min(FIRST, self.bandit.n_arms)
+        with progress(type(self.bandit).__name__, "pulls", steps, verbose) as bar:
+            if scaled and self.bandit.n_told_ < few:
+                rows = np.random.default_rng(seed).choice(self.bandit.n_arms, few, replace=False).tolist()
+                for row in rows[self.bandit.n_told_ : end]:
+                    self.bandit.tell(row, self._judge(row))
+                    if self.bandit.n_told_ == few:  # a run that goes on from the state finds the units settled
+                        self.bandit = self.bandit.in_units_of_rewards()
+                    told()
+            if self.bandit.n_told_ < end:
+                left = end - self.bandit.n_told_
+                self.bandit.run(self._judge, left, callback=told, one_by_one=self._every_reward)
+
+
+class _Replay:
+    """The reward of a row, from its column."""
+
+    def __init__(self, rewards: Any, sign: float) -> None:
+        try:
+            self._rewards, self._sign = np.asarray(rewards, dtype=np.float64), sign
+        except ValueError:
+            raise ValueError(f"the column of --reward holds {rewards[0]!r}, which is not a number") from None
+
+    def __call__(self, row: int) -> float:
+        return self._sign * float(self._rewards[row])
+
+
+class _Command:
+    """The reward of a row, printed by the user's command."""
+
+    def __init__(self, command: str, words: list[list[str]], sign: float) -> None:
+        self._command, self._words, self._sign = shlex.split(command), words, sign
+
+    def __call__(self, row: int) -> float:
+        call = [*self._command, str(row), *self._words[row]]
+        done = subprocess.run(call, capture_output=True, text=True, check=False)
+        last = (done.stdout.strip().splitlines() or [""])[-1]
+        if done.returncode != 0:
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise ValueError(f"the command ended with code {done.returncode} for row {row}; it said: {said}")
+        try:
+            return self._sign * float(last)
+        except ValueError:
+            raise ValueError(
+                f"the command printed {last!r} for row {row}; its last line must be the reward"
+            ) from None
+
+
+def _words(source: Any, n: int) -> list[list[str]]:
+    """Return the columns that rows are compared by as they stand in the data, as text; "" where one is empty."""
+    from squeak.data.original import originals
+
+    table = originals(source, np.arange(n)).select([str(name) for name in source.column_names])
+    columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in table.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _csv(bandit: Any, sign: float) -> str:
+    """Return every pull as lines of a CSV file."""
+    pulls = zip(bandit.pulls_.tolist(), bandit.rewards_.tolist(), strict=True)
+    lines = [f"{step},{row},{sign * reward!r}\r\n" for step, (row, reward) in enumerate(pulls)]
+    return "".join(["step,row,reward\r\n", *lines])
+
+
+def _write(out: Path, bandit: Any, sign: float) -> None:
+    from squeak.core.outputs import replacing
+
+    with replacing(out) as stream:
+        stream.write(_csv(bandit, sign).encode())

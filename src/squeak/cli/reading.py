@@ -1,0 +1,174 @@
+"""How a command reads tables: one group of options, and one way from them to a source of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import typer
+
+from squeak.cli.options import Names, names_of, or_none
+
+
+class Scale(StrEnum):
+    """How columns are scaled."""
+
+    standard = "standard"
+    robust = "robust"
+    none = "none"
+
+
+class Categories(StrEnum):
+    """How text becomes numbers."""
+
+    onehot = "onehot"
+    codes = "codes"
+    target = "target"
+    auto = "auto"
+    none = "none"
+
+
+class Missing(StrEnum):
+    """What fills a missing value."""
+
+    none = "none"
+    mean = "mean"
+    median = "median"
+
+
+class BadRows(StrEnum):
+    """What happens to rows with missing or infinite values."""
+
+    refuse = "raise"
+    skip = "skip"
+
+
+def one_character(value: str | None) -> str | None:
+    """Return the delimiter; a backslash and a t stand for a tab."""
+    value = "\t" if value == "\\t" else value
+    if value is not None and len(value) != 1:
+        raise typer.BadParameter(f"{value!r} is not one character")
+    return value
+
+
+@dataclass(frozen=True)
+class Files:
+    """How files are read, whatever is done with their columns."""
+
+    on_bad_rows: Annotated[BadRows, typer.Option(help="Missing or infinite values: stop, or skip the row.")] = (
+        BadRows.refuse
+    )
+    delimiter: Annotated[
+        str | None, typer.Option(callback=one_character, help="Of CSV files; a comma unless said.")
+    ] = None
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether CSV files begin with the columns' names.")
+    ] = None
+    na_values: Annotated[
+        str | None, typer.Option(help="Words for a missing value in CSV files, beside NA and the like, by commas.")
+    ] = None
+    encoding: Annotated[str, typer.Option(help="Of CSV files.")] = "utf8"
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of :func:`squeak.rows` for them."""
+        return {
+            "encoding": self.encoding,
+            "on_bad_rows": self.on_bad_rows.value,
+            "delimiter": self.delimiter,
+            "header": self.header,
+            "na_values": names_of(self.na_values) or (),
+        }
+
+    def choices(self) -> dict[str, Any]:
+        """Return the parameters that choose columns and what becomes of them."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Chosen(Files):
+    """How files are read of which some columns are used as they are."""
+
+    columns: Names = None
+    drop: Names = None
+
+    def choices(self) -> dict[str, Any]:
+        """Return the parameters that choose columns and what becomes of them."""
+        return {"columns": names_of(self.columns), "drop": names_of(self.drop) or ()}
+
+
+@dataclass(frozen=True)
+class Columns(Chosen):
+    """How files are read, and how their columns become numbers."""
+
+    scale: Annotated[
+        Scale, typer.Option(help="Learned from the first rows, then frozen; robust is for columns with long tails.")
+    ] = Scale.standard
+    categories: Annotated[Categories, typer.Option(help="How text becomes numbers.")] = Categories.onehot
+    missing: Annotated[Missing, typer.Option(help="What fills a missing value.")] = Missing.none
+    learn_rows: Annotated[int, typer.Option(min=1, help="Rows that scales and categories are learned from.")] = (
+        20_000
+    )
+    max_categories: Annotated[int, typer.Option(min=1, help="More values in a text column are refused.")] = 100
+
+    def choices(self) -> dict[str, Any]:
+        """Return the parameters that choose columns and what becomes of them."""
+        return {
+            **super().choices(),
+            "scale": or_none(self.scale),
+            "categories": or_none(self.categories),
+            "missing": or_none(self.missing),
+            "learn_rows": self.learn_rows,
+            "max_categories": self.max_categories,
+        }
+
+
+@dataclass(frozen=True)
+class Shuffled(Columns):
+    """The same for a command to which the order of the rows is all one."""
+
+    shuffle: Annotated[
+        bool, typer.Option("--shuffle", help="Read row groups or files in random order; for sorted data.")
+    ] = False
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters of :func:`squeak.rows` for them."""
+        return {**super().parameters(), "shuffle": self.shuffle}
+
+
+SETTLED = {"columns", "drop", "scale", "categories", "missing", "learn_rows", "max_categories"}
+"""Options that a preprocessing has settled."""
+
+
+def source_from(
+    reading: Files,
+    data: list[str],
+    target: str | None = None,
+    *,
+    preprocessing: Any | Literal["learn"] = "learn",
+    seed: int = 0,
+) -> Any:
+    """Return the source of rows that options ask for.
+
+    Parameters
+    ----------
+    reading : Files
+        The group of options of the command.
+    data : list of str
+        Files, folders and globs.
+    target : str, optional
+    preprocessing : Preprocessing, None or "learn"
+        One that was learned before, which may be none at all; or the options say how it is learned.
+    seed : int
+        For the order of the parts.
+
+    Returns
+    -------
+    RowSource
+    """
+    import squeak as sq
+
+    learned = isinstance(preprocessing, str)
+    choices = reading.choices() if learned else {"preprocessing": preprocessing}
+    files = data if len(data) > 1 else data[0]
+    return sq.rows(files, target, random_state=seed, **reading.parameters(), **choices)

@@ -1,0 +1,136 @@
+"""Which files a name means, of which kind they are, and what readers of all kinds of files share."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from squeak.data.preprocessing import missing_column
+
+PARQUET = (".parquet", ".pq", ".parq")
+CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+
+
+def find_files(source: Any) -> list[Path]:
+    """Return the files that a path, a folder, a glob or a list of them stands for, in order of their names."""
+    if isinstance(source, list | tuple):
+        found = [path for one in source for path in find_files(one)]
+        seen: set[Path] = set()
+        for path in found:
+            if path.resolve() in seen:
+                raise ValueError(f"{path} is named twice")
+            seen.add(path.resolve())
+        return found
+    text = os.fspath(source)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        found = sorted(
+            entry
+            for entry in path.rglob("*")
+            if entry.is_file() and file_kind(entry) and not is_hidden(entry.relative_to(path))
+        )
+        if not found:
+            raise FileNotFoundError(f"the folder {text} has no Parquet, CSV or npy files")
+        return found
+    if path.exists():
+        return [path]
+    if glob.has_magic(text):
+        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file())
+        if not found:
+            raise FileNotFoundError(f"no file matches {text}")
+        return found
+    raise FileNotFoundError(f"there is no file {text}")
+
+
+def is_hidden(path: Path) -> bool:
+    """Tell whether a folder leaves a file out: its name, or that of a folder on the way, begins with . or _."""
+    return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def file_kind(path: Path) -> str:
+    """Return parquet, csv or npy by the file's name; empty for anything else."""
+    name = path.name.lower()
+    for kind, endings in (("parquet", PARQUET), ("csv", CSV), ("npy", (".npy",))):
+        if name.endswith(endings):
+            return kind
+    return ""
+
+
+def tell_apart(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return a short name for each file; with its folder where two have the same."""
+    names = Counter(path.name for path in paths)
+    return {path: path.name if names[path.name] == 1 else str(Path(*path.parts[-2:])) for path in paths}
+
+
+def compare_kinds(kinds: dict[str, str], first: dict[str, str], place: str, first_place: str) -> None:
+    """Refuse a file whose columns are not those of the first."""
+    for name, kind in first.items():
+        if name not in kinds:
+            raise ValueError(f"{place} has other columns than {first_place}: {missing_column(name, kinds)}")
+        if kinds[name] != kind and "empty" not in (kinds[name], kind):
+            raise ValueError(
+                f"{place} has other columns than {first_place}: {name!r} is {kinds[name]}, in {first_place} {kind}"
+            )
+
+
+Wanted = Callable[[Sequence[str]], Sequence[str]]
+"""Which of the columns of a file are needed."""
+
+
+def sample(path: Path) -> bytes:
+    """Return a file's size, its first and last 64 kB, and 64 stretches of 4 kB in between."""
+    size = path.stat().st_size
+    parts = [size.to_bytes(8, "little")]
+    with open(path, "rb") as stream:
+        for begin, length in [(0, 65_536), (max(0, size - 65_536), 65_536)] + [
+            (size * number // 64, 4_096) for number in range(1, 64)
+        ]:
+            stream.seek(begin)
+            parts.append(stream.read(length))
+    return b"".join(parts)
+
+
+class Unchanged:
+    """Files as they were when they were opened; each pass asks whether they still are.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    labels : dict from Path to str
+        Their names in messages.
+    """
+
+    def __init__(self, paths: Sequence[Path], labels: dict[Path, str]) -> None:
+        self._labels = {path.resolve(): labels[path] for path in paths}
+        self._stamps = {path: _stamp(path) for path in self._labels}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along the sizes alone: another machine has another copy, with a number and times of its own."""
+        return {"_labels": self._labels, "_stamps": {path: (stamp[0],) for path, stamp in self._stamps.items()}}
+
+    def check(self, path: Path | None = None) -> None:
+        """Refuse a file, or any of them, that was changed or replaced since."""
+        for one in self._stamps if path is None else [path.resolve()]:
+            before = self._stamps[one]
+            if _stamp(one)[: len(before)] != before:
+                raise ValueError(
+                    f"{self._labels[one]} was changed or replaced after it was opened, so that passes over it "
+                    "would differ; open it again with squeak.rows, or read a copy that nobody writes to"
+                )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def unreadable(error: BaseException, label: str, what: str) -> Exception:
+    """Return the error that a damaged file deserves; a missing one keeps its own."""
+    reason = " ".join(str(error).split())[:200]
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return error
+    return ValueError(f"{label} is cut short, damaged, or not a {what}: {reason}")

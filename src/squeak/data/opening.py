@@ -1,0 +1,301 @@
+"""``squeak.rows``: from whatever the user has to a row source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.advice import Advice, InputTypeError
+from squeak.core.checks import check_choice
+from squeak.core.rows import refuse_masked
+from squeak.core.seeds import RandomState, draw_seed
+from squeak.data.csv_files import CsvReader
+from squeak.data.csv_text import CsvFormat
+from squeak.data.files import file_kind, find_files
+from squeak.data.learning import Request
+from squeak.data.parquet import ParquetReader
+from squeak.data.preprocessing import Preprocessing
+from squeak.data.readers import ArrayReader, IteratorReader, Reader, TableReader, refuse_masked_targets
+from squeak.data.source import RowSource
+from squeak.data.targets import is_name
+
+
+def rows(
+    source: Any,
+    target: Any = None,
+    columns: Sequence[Any] | None = None,
+    *,
+    drop: Sequence[Any] = (),
+    scale: Any = None,
+    categories: Any = "onehot",
+    missing: Any = None,
+    on_bad_rows: str = "raise",
+    shuffle: bool = False,
+    preprocessing: Preprocessing | None = None,
+    learn_rows: int = 20_000,
+    max_categories: int = 100,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    na_values: Sequence[str] = (),
+    encoding: str = "utf8",
+    random_state: RandomState = None,
+) -> RowSource:
+    """Return a source of rows: read block by block, preprocessed on the way, never whole in memory.
+
+    Parameters
+    ----------
+    source : array, memory-mapped array, CSR, pandas, polars or Arrow table, path, list of paths, or iterator
+        A path may be a Parquet, CSV or ``.npy`` file, a folder of them or a glob. An iterator gives blocks
+        (arrays, CSR or tables, or pairs with their targets) and can be read once; a function that returns a
+        new iterator can be called for every pass.
+    target : str, int, array or True, optional
+        The column to predict; or, for arrays, the targets themselves; True for an iterator of pairs.
+    columns : sequence of str or int, optional
+        The columns to use; all but the target by default.
+    drop : sequence of str or int
+        Columns to leave out.
+    scale : {"standard", "robust", None}, (centre, scale), or a mapping from columns to these
+        (x − mean)/std; or, for columns with long tails, z/√(1 + (z/3)²) with z = (x − median)/(75% − 25%
+        quantile), which stays within ±3 (where the quantiles are equal, 1.5 times the mean distance from the
+        median takes the place of their distance). Learned from the first ``learn_rows`` rows and frozen. In a
+        mapping ``"*"`` stands for all other columns. Categories are not scaled.
+    categories : {"onehot", "codes", "target", "auto", None}, list of values, or a mapping from columns to these
+        How text becomes numbers: 0/1, the value's number, or the mean target of its rows (the target statistics
+        of :class:`~squeak.data.target_columns.TargetColumn`, in which no row sees its own target). "auto" is
+        "onehot" for up to 20 values and "target" for more, where there are targets. All forms have a place for
+        values that come up later. None refuses text. A
+        column of numbers becomes a category when the mapping names it. A value is one category whatever file it
+        comes from: ``1.0`` in CSV is the number 1 of a Parquet file, and ``true`` is ``True``.
+    missing : {"mean", "median", None}, number, or a mapping from columns to these
+        What fills a missing value (a missing category goes to the place for others). None: such a row is bad.
+    on_bad_rows : {"raise", "skip"}
+        Rows with missing or infinite values, and CSV lines with too many or few values: refuse, or skip and
+        count. A CSV column that is numbers, dates or times but for a few words is read as such: the words are
+        refused, or are missing values, which a warning names.
+    shuffle : bool
+        Read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order: for sorted
+        data.
+    preprocessing : Preprocessing, optional
+        One learned before, as ``dictionary.preprocessing``, instead of learning one.
+    learn_rows : int
+        From how many of the first rows, in reading order, scales and categories are learned.
+    max_categories : int
+        More different values than this in a text column are refused, unless it becomes its mean target.
+    delimiter, header, na_values, encoding
+        Of CSV files. The first line has the names of the columns unless ``header`` is False. ``na_values``
+        are words that stand for a missing value beside the empty one, NA, N/A, n/a, NaN, nan, null, NULL,
+        None and #N/A.
+    random_state : None, int, RandomState or Generator
+        For ``shuffle``.
+
+    Returns
+    -------
+    RowSource
+
+    Notes
+    -----
+    Dates become days since 1970, times of day hours, durations seconds. Row numbers in messages count from 0
+    and do not count a header. Rows skipped have no number in the dictionary: ``indices`` counts the rows
+    kept, in reading order.
+
+    A file that is changed or replaced after it was opened, and an iterator's function that gives another number of
+    rows on a later pass, are errors. A warning says when, with a given ``preprocessing``, more than a tenth of the
+    rows (and 5 or more) have a category that was not there when it was learned.
+
+    References
+    ----------
+    The guide to row sources, docs/rows.md. Holzmüller, Grinsztajn, Steinwart (2024): "Better by default: strong
+    pre-tuned MLPs and boosted trees on tabular data", for the soft clip.
+
+    Examples
+    --------
+    >>> import pandas as pd, squeak
+    >>> columns = {"km": [1.0, 2.0, None, 5.0], "to": ["A", "B", "A", "A"], "late": [0.0, 3.0, 1.0, 2.0]}
+    >>> frame = pd.DataFrame(columns)
+    >>> source = squeak.rows(frame, target="late", on_bad_rows="skip")
+    >>> for X, y in source:
+    ...     print(X, y)
+    [[1. 1. 0. 0.]
+     [2. 0. 1. 0.]
+     [5. 1. 0. 0.]] [0. 3. 2.]
+    >>> source.skipped_
+    1
+    """
+    check_choice("on_bad_rows", on_bad_rows, "raise", "skip")
+    if preprocessing is not None and not isinstance(preprocessing, Preprocessing):
+        words = f"{{name}} must be a Preprocessing; it is a {type(preprocessing).__name__}"
+        raise InputTypeError(Advice(words, "preprocessing", preprocessing))
+    chosen = columns is not None or drop or scale is not None or missing is not None or categories != "onehot"
+    if preprocessing is not None and chosen:
+        raise ValueError(
+            "with a given preprocessing there is nothing to choose: leave out columns, scale, categories, missing"
+        )
+    request = Request(
+        _names(columns, "columns"),
+        _names(drop, "drop") or (),
+        _plain_lists(scale),
+        _plain_lists(categories),
+        missing,
+        max_categories,
+        learn_rows,
+    )
+    skip = on_bad_rows == "skip"
+    if isinstance(source, RowSource):
+        raise TypeError("this is a row source already")
+    form = CsvFormat(
+        "," if delimiter is None else delimiter, header, tuple(str(word) for word in na_values), encoding
+    )
+    reader = _open(source, target, _Needs(request, preprocessing, target), form, tabs=delimiter is None, skip=skip)
+    if isinstance(reader, CsvReader):
+        form = reader.form
+    seed = draw_seed(random_state) if shuffle else None
+    return RowSource(
+        reader, request, target=target, skip=skip, preprocessing=preprocessing, shuffle_seed=seed, form=form
+    )
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """Which columns of a file are needed, and which of them are text whatever they look like."""
+
+    request: Request
+    preprocessing: Preprocessing | None
+    target: Any
+
+    def columns(self, there: Sequence[str]) -> list[str]:
+        """Return the columns that are needed of those that are there."""
+        wanted = self.request.columns
+        if self.preprocessing is not None and self.preprocessing.width is None:
+            wanted = self.preprocessing.column_names
+        needed, left = set(there if wanted is None else wanted), set(self.request.drop)
+        return [name for name in there if (name in needed or name == self.target) and name not in left]
+
+    def kinds(self) -> dict[str, str]:
+        """Return what columns are, whatever they look like: "text" for categories, or as a preprocessing has it."""
+        if self.preprocessing is None:
+            return {str(name): "text" for name in self.request.as_text()}
+        known = {column.name: getattr(column, "kind", column.code) for column in self.preprocessing.columns}
+        return known | dict.fromkeys(self.words(), "text")
+
+    def words(self) -> dict[str, Collection[str]]:
+        """Return the known values of categories."""
+        if self.preprocessing is not None:
+            return {
+                column.name: column.values for column in self.preprocessing.columns if hasattr(column, "values")
+            }
+        asked = self.request.categories if isinstance(self.request.categories, Mapping) else {}
+        return {
+            str(name): [str(one) for one in how] for name, how in asked.items() if isinstance(how, list | tuple)
+        }
+
+
+def _names(names: Any, option: str) -> tuple[Any, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InputTypeError(Advice(f"{{name}} must be a list of column names, not {names!r}", option, names))
+    return tuple(names)
+
+
+def _plain_lists(value: Any) -> Any:
+    """Return pandas-like lists of values as tuples, within a mapping too."""
+    if isinstance(value, Mapping):
+        return {name: _plain_lists(one) for name, one in value.items()}
+    return tuple(value) if isinstance(value, np.ndarray | list) else value
+
+
+def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
+    """Return the reader that fits what the user has."""
+    if isinstance(source, str | os.PathLike) or (
+        isinstance(source, list | tuple) and source and all(isinstance(one, str | os.PathLike) for one in source)
+    ):
+        return open_files(find_files(source), target, needs, form, tabs=tabs, skip=skip)
+    library = type(source).__module__.partition(".")[0]
+    if library == "polars" and type(source).__name__ == "LazyFrame":
+        raise TypeError("a polars LazyFrame must be collected first, or written to Parquet and read from there")
+    if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
+        return TableReader(source, _apart(target))
+    if sp.issparse(source) or isinstance(source, np.ndarray):
+        refuse_masked(source)
+        return ArrayReader(source, _apart(target))
+    if library == "pyarrow" and hasattr(source, "read_next_batch"):
+        return IteratorReader(iter(source), has_target=False)
+    if isinstance(source, list | tuple):
+        if not source:
+            raise ValueError("there are no rows: the list is empty")
+        if not hasattr(source[0], "shape"):
+            refuse_masked(source)
+            try:
+                table = np.asarray(source)
+            except ValueError:
+                raise ValueError("the rows of the list have different numbers of columns") from None
+            return ArrayReader(table, _apart(target))
+        return IteratorReader(lambda: iter(source), has_target=target is True)
+    if callable(source) or hasattr(source, "__next__"):
+        return IteratorReader(source, has_target=target is True)
+    raise TypeError(
+        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path or an iterator"
+    )
+
+
+def _apart(target: Any) -> Any:
+    """Return targets that were given as numbers of their own, not by the name of a column."""
+    if target is None or is_name(target) or target is True:
+        return None
+    refuse_masked_targets(target)
+    return np.asarray(target)
+
+
+def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
+    """Return the reader of files, all of one kind."""
+    kinds = {file_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise ValueError(f"the files are of several kinds ({', '.join(path.name for path in paths[:3])}, …)")
+    kind = kinds.pop()
+    if kind == "parquet":
+        return ParquetReader(paths, needs.columns)
+    if kind == "csv":
+        if tabs and all(".tsv" in path.name.lower() for path in paths):
+            form = replace(form, delimiter="\t")
+        known, words = needs.kinds(), needs.words()
+        return CsvReader(paths, form, needs.columns, skip=skip, kinds=known, words=words, target=needs.target)
+    if kind == "npy":
+        if len(paths) > 1:
+            raise ValueError("several npy files cannot be read as one: pass an iterator of arrays")
+        return ArrayReader.open(paths[0], _apart(target))
+    raise ValueError(
+        f"{paths[0].name} is of a kind that is not known: its name should end in .parquet, .csv, .tsv or .npy "
+        "(CSV also .gz)"
+    )
+
+
+def reopen(recipe: Mapping[str, Any], preprocessing: Preprocessing | None) -> RowSource:
+    """Open the files of a recipe again, with the preprocessing that was learned then."""
+    paths, seed, form = recipe["paths"], recipe["shuffle_seed"], recipe["form"]
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+        raise ValueError("the recipe of the source is damaged")
+    csv = CsvFormat(
+        str(form["delimiter"]),
+        form["header"],
+        tuple(str(word) for word in form["na_values"]),
+        str(form["encoding"]),
+    )
+    found = [path for one in paths for path in find_files(one)]
+    needs = _Needs(Request(), preprocessing, recipe["target"])
+    reader = open_files(found, None, needs, csv, tabs=False, skip=bool(recipe["skip"]))
+    return RowSource(
+        reader,
+        Request(),
+        target=recipe["target"],
+        skip=bool(recipe["skip"]),
+        preprocessing=preprocessing,
+        learned=True,
+        shuffle_seed=None if seed is None else int(seed),
+        form=csv,
+    )

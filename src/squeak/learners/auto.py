@@ -1,0 +1,275 @@
+"""A table in, a model out: kernel, metric, width, penalty and local experts are chosen on rows kept back."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from squeak.core import state
+from squeak.core.constructors import parameters
+from squeak.core.saved import LabelsPiece, Layout
+from squeak.core.types import Array
+from squeak.data import DecidesBlocks, PredictsBlocks, by_blocks
+from squeak.learners.auto_learner import AutoLearner
+from squeak.learners.calibration import calibrated, probabilities
+from squeak.learners.classes import Coding, check_classes
+from squeak.learners.composed import floored
+from squeak.learners.intervals import check_coverage, interval
+from squeak.learners.leaves import scores_of
+from squeak.learners.rows import all_or_nothing
+
+
+@parameters
+class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearner):
+    """Regression on a table, with everything chosen by itself.
+
+    The table may hold numbers, text, dates and gaps. Kernels, the metric of each, widths and penalties are chosen
+    on rows that are kept back (:class:`KernelBlend`), and so is whether one model serves, or an expert for each
+    part of the space does better (:class:`LocalExperts`); at last all are blended with weights that are not
+    negative, and fitted to all rows. The sizes of the residuals on the rows kept back are learned too: they give
+    deviations and intervals in the target's units.
+
+    Parameters
+    ----------
+    time_budget : float, optional
+        Seconds after which nothing new is tried. What is chosen then depends on the machine.
+    max_atoms : int
+        Atoms of each kernel's dictionary.
+    leaf_rows : int
+        Rows of a local expert at most; with fewer than 1.5 times as many rows there are none.
+    random_state : None, int, RandomState or Generator
+    verbose : int
+        1 shows the stages.
+
+    Attributes
+    ----------
+    relevance_ : array of shape (columns,)
+        The share of each column in how much the model changes: mean squared slope times the column's variance.
+    search_ : list of dict
+        What was tried: stage, model, rows, atoms, alpha, error on the rows kept back (its part of the targets'
+        deviation), seconds, and the weight in the model.
+    limits_ : list of str
+        What limits the result, in words.
+    preprocessing_ : Preprocessing
+        What turns columns into numbers.
+
+    References
+    ----------
+    Radhakrishnan, Beaglehole, Pandit and Belkin, Science 383 (2024); Beaglehole, Holzmüller, Radhakrishnan and
+    Belkin, "xRFM" (2025). Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, JASA 113 (2018), section 5.2, for
+    intervals whose width follows a learned spread.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from squeak import AutoRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame({"size": rng.gamma(2, 40, 400), "town": rng.choice(["A", "B"], 400)})
+    >>> price = 3 * frame["size"] * np.where(frame["town"] == "A", 2, 1) + rng.normal(0, 5, 400)
+    >>> model = AutoRegressor(random_state=0).fit(frame, price)
+    >>> bool(model.score(frame, price) > 0.98)
+    True
+    >>> low, high = model.predict_interval(frame, coverage=0.9)
+    >>> bool(np.mean((low <= price) & (price <= high)) > 0.8)
+    True
+    """
+
+    kind: ClassVar[str] = "auto-regressor"
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from all rows.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+            The rows of a source are gathered in memory, as its own preprocessing makes them.
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        numbers, targets, weight = self._numbers(X, y, sample_weight, classes=False)
+        self.dimensions_ = targets.ndim
+        self._compose(numbers, targets.reshape(len(numbers), -1), weight)
+        return self
+
+    @by_blocks
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return f(x) for every row, and the deviation of targets from it where asked for.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+        return_std : bool
+
+        Returns
+        -------
+        mean : array of shape (n,) or (n, outputs)
+        std : array of the same shape
+            In the target's units, with the noise; where it was asked for.
+        """
+        numbers = self._rows_for(X)
+        mean = self._shaped(self._values(numbers))
+        if not return_std:
+            return mean
+        return mean, self._shaped(self._spread(numbers) * np.sqrt(np.mean(self.scores_**2, axis=0)))
+
+    @by_blocks
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Return intervals that hold a part of ``coverage`` of new targets.
+
+        low = f(x) + q₁·s(x), high = f(x) + q₂·s(x), where s is the learned size of residuals and the q are
+        quantiles of residuals in its units, on rows that the model had not seen.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+        coverage : float
+
+        Returns
+        -------
+        low, high : arrays of shape (n,) or (n, outputs)
+        """
+        check_coverage(coverage)
+        numbers = self._rows_for(X)
+        low, high = interval(self._values(numbers), self._spread(numbers), self.scores_, coverage)
+        return self._shaped(low), self._shaped(high)
+
+    def _spread(self, X: Any) -> Array:
+        return floored(self.spread_[0].values(X), self.spread_[0].intercept)
+
+    def _shaped(self, values: Array) -> Array:
+        return values[:, 0] if self.dimensions_ == 1 else values
+
+
+@parameters
+class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
+    """Classification on a table, with everything chosen by itself; see :class:`AutoRegressor`.
+
+    Classes are learned as scores by the squared loss, one score for two classes and one for each of more.
+
+    Parameters
+    ----------
+    time_budget, max_atoms, leaf_rows, random_state, verbose
+        As for :class:`AutoRegressor`.
+
+    Attributes
+    ----------
+    classes_ : array
+    relevance_, search_, limits_, preprocessing_
+        As for :class:`AutoRegressor`.
+
+    References
+    ----------
+    As for :class:`AutoRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak import AutoClassifier
+    >>> X = np.random.default_rng(0).standard_normal((400, 3))
+    >>> y = np.where(np.hypot(X[:, 0], X[:, 1]) < 1.2, "in", "out")
+    >>> model = AutoClassifier(random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    kind: ClassVar[str] = "auto-classifier"
+    _state: ClassVar[Layout] = {
+        **AutoLearner._state,
+        "classes_": LabelsPiece("classes_dtype"),
+        "slope_": state.number(),
+        "offsets_": state.numbers("offsets"),
+    }
+
+    classes_: Any = field(init=False)
+    slope_: float = field(init=False)
+    offsets_: Array = field(init=False)
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from all rows.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+        y : array of shape (n,)
+            Classes: numbers, text or truth values.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        numbers, targets, weight = self._numbers(X, y, sample_weight, classes=True)
+        check_classification_targets(targets)
+        self.classes_ = np.unique(targets)
+        check_classes(self.classes_)
+        self.dimensions_ = 1
+        found = self._compose(numbers, Coding(self.classes_, -1.0)(targets), weight)
+        places = np.searchsorted(self.classes_, targets[found.back])
+        given = None if weight is None else weight[found.back]
+        self.slope_, self.offsets_ = calibrated(found.back_scores, places, len(self.classes_), given)
+        return self
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        super()._restore(found)
+        if not scores_of(self.classes_) == self.scores_.shape[1] == len(self.offsets_):
+            raise ValueError("the scores do not fit the classes")
+
+    @by_blocks
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of every class for every row.
+
+        Learned from the scores of the rows kept back: 1/(1 + exp(−(a·f + b))) for two classes, and
+        in proportion to exp(a·f_c + b_c) for more.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+
+        Returns
+        -------
+        array of shape (n, classes)
+        """
+        return probabilities(self._values(self._rows_for(X)), self.slope_, self.offsets_)
+
+    @by_blocks
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of every row.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+
+        Returns
+        -------
+        array of shape (n,) or (n, classes)
+            Positive for ``classes_[1]`` of two classes; else a column for each class.
+        """
+        values = self._values(self._rows_for(X))
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    @by_blocks
+    def predict(self, X: Any) -> Any:
+        """Return the class of every row.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        values = self.decision_function(X)
+        return self.classes_[(values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)]

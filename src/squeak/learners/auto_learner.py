@@ -1,0 +1,294 @@
+"""What the automatic learners share: rows of any table become numbers, and a model is composed of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from squeak.core import state
+from squeak.core.advice import InputError
+from squeak.core.checks import check_positive, check_whole
+from squeak.core.constructors import parameters
+from squeak.core.rows import refuse_hidden
+from squeak.core.saved import Given, Layout, NestedPiece, Parts
+from squeak.core.seeds import draw_seed
+from squeak.core.types import Array, Rows
+from squeak.data import Block, Preprocessing, RowSource, rows
+from squeak.data.blocks import joined
+from squeak.data.pieces import as_table
+from squeak.learners.composed import Composed, Search, compose
+from squeak.learners.data import as_numbers, check_finite
+from squeak.learners.expansion import Expansion, ExpansionsPiece, total
+from squeak.learners.leaves import shared
+from squeak.learners.rows import RowLearner
+from squeak.learners.splits import SplitTree
+
+MOST_BYTES = 4 * 2**30
+"""The rows of a source may take so much memory as numbers; a few copies of them are made."""
+
+
+@dataclass(frozen=True)
+class SearchPiece:
+    """What was tried, or words about it, in a file: a list of dicts of plain values, or of texts.
+
+    Parameters
+    ----------
+    form : type
+        Of the entries: dict or str.
+    """
+
+    form: type = dict
+
+    def take(self, name: str, value: Any) -> Parts:
+        """Return the list as JSON data, which has no NaN; without times, so that equal models give equal files."""
+        if self.form is str:
+            return {}, {name: value}
+        return {}, {name: [{k: None if v != v or k == "seconds" else v for k, v in one.items()} for one in value]}
+
+    def give(self, name: str, given: Given) -> Any:
+        """Return the list; files of before have none."""
+        found = given.content.get(name, [])
+        if not isinstance(found, list) or not all(isinstance(one, self.form) for one in found):
+            raise ValueError("what it tells of the search is damaged")
+        if self.form is str:
+            return found
+        if not all(isinstance(v, str | int | float | None) for one in found for v in one.values()):
+            raise ValueError("what it tells of the search is damaged")
+        return [{k: np.nan if v is None else v for k, v in one.items()} for one in found]
+
+
+@parameters
+class AutoLearner(RowLearner):
+    """Base of the automatic learners: rows of any table become numbers, and the model is composed."""
+
+    _foundation: ClassVar[Layout] = {"preprocessing_": NestedPiece(Preprocessing, optional=True)}
+    _state: ClassVar[Layout] = {
+        "tree_": NestedPiece(SplitTree),
+        "_flat": ExpansionsPiece(),
+        "_owners": state.wholes("parts"),
+        "spread_": ExpansionsPiece(),
+        "scores_": state.numbers("scores", "outputs"),
+        "relevance_": state.numbers("columns", low=0.0, high=1.0),
+        "dimensions_": state.whole(low=1, high=2),
+        "search_": SearchPiece(),
+        "limits_": SearchPiece(str),
+    }
+
+    time_budget: float | None = None
+    max_atoms: int = 1000
+    leaf_rows: int = 4000
+    verbose: int = 0
+    tree_: SplitTree = field(init=False)
+    experts_: list[list[Expansion]] = field(init=False)
+    everywhere_: list[Expansion] = field(init=False)
+    spread_: list[Expansion] = field(init=False)
+    scores_: Array = field(init=False)
+    relevance_: Array = field(init=False)
+    dimensions_: int = field(init=False)
+    search_: list[dict[str, Any]] = field(init=False)
+    limits_: list[str] = field(init=False)
+    preprocessing_: Preprocessing | None = field(init=False, default=None)
+
+    def _check(self) -> None:
+        check_whole("max_atoms", self.max_atoms)
+        check_whole("leaf_rows", self.leaf_rows, low=100)
+        if self.time_budget is not None:
+            check_positive("time_budget", self.time_budget)
+
+    def _numbers(self, X: Any, y: Any, weight: Any, classes: bool) -> tuple[Array, Any, Any]:
+        """Return rows as numbers, targets and weights; set what turns other rows into numbers."""
+        if isinstance(X, RowSource):
+            self._source(X, y, weight, numeric=not classes)
+            found, targets = _in_memory(X)
+            source = X
+        else:
+            source, targets = self._opened(X, y, weight)
+            found, _ = _in_memory(source)
+        if not isinstance(found, np.ndarray):
+            raise TypeError("widths are learned along dense columns: pass a dense array or a table")
+        self.preprocessing_ = made = source.preprocessing
+        if isinstance(X, RowSource) and made is not None:
+            self.n_features_in_ = len(made.columns) if made.width is None else made.width
+        if not classes:
+            targets = as_numbers(targets)
+            check_finite(targets, "y")
+        if weight is not None:
+            weight = np.asarray(weight, dtype=np.float64)
+            some = np.flatnonzero(weight)
+            found, targets, weight = found[some], targets[some], weight[some]
+        return np.asarray(found, dtype=np.float64), targets, weight
+
+    def _opened(self, X: Any, y: Any, weight: Any) -> tuple[RowSource, Any]:
+        """Return rows in memory as a source, scaled and encoded as suits learned widths, and y as an array."""
+        table = as_table(X)
+        if table is None:
+            refuse_hidden(X)
+        for values, name in ((y, "y"), (weight, "sample_weight")):
+            refuse_hidden(values, name)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None: give y, or a source with a target")
+        numeric = not isinstance(self, ClassifierMixin)
+        if table is None:
+            if numeric and np.asarray(y).dtype.kind in "OUS":
+                y = as_numbers(y)
+            checks: Any = {"multi_output": numeric, "y_numeric": numeric, "ensure_all_finite": "allow-nan"}
+            X, y = validate_data(self, X, y, **checks, **self._forms())
+        else:
+            self.feature_names_in_ = np.array(table.column_names, dtype=object)
+            self.n_features_in_ = len(table.column_names)
+            y = as_numbers(y) if numeric else column_or_1d(y, warn=True)
+        y = np.asarray(y)
+        check_finite(y, "y")
+        gaps = [place for place, one in enumerate(y) if one is None or one != one] if y.dtype == object else ()
+        if gaps:
+            raise ValueError(f"row {gaps[0]} of y is missing: drop rows without a class first")
+        n = table.num_rows if table is not None else len(X)
+        if not n:
+            raise ValueError("there are no rows")
+        if y.shape[:1] != (n,):
+            raise ValueError(f"there are {n:,} rows, and y has the shape {y.shape}")
+        if weight is not None:
+            check_finite(weight, "sample_weight")
+            weight = np.asarray(weight, dtype=np.float64)
+            if weight.shape != (n,) or (weight < 0).any() or not weight.sum() > 0:
+                raise ValueError("sample_weight must have a number from 0 on for every row, and not only zeros")
+        how: Any = {"scale": "robust", "missing": "median", "learn_rows": n, "max_categories": 10_000}
+        categories = "auto" if y.ndim == 1 else "onehot"
+        return rows(X, target=y, categories=categories, **how), y
+
+    def _compose(self, X: Array, y: Array, weight: Any) -> Composed:
+        """Choose and fit the model; set all but what belongs to the kind of target."""
+        from tqdm.auto import tqdm
+
+        seed = draw_seed(self.random_state)
+        search = Search(self.time_budget)
+        with tqdm(
+            total=100, disable=not self.verbose, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
+        ) as bar:
+
+            def show(stage: str, part: float) -> None:
+                bar.set_description(stage)
+                bar.update(100.0 * part - bar.n)
+
+            groups = self._groups()
+            found = compose(
+                X,
+                y,
+                weight,
+                groups=groups,
+                seed=seed,
+                max_atoms=self.max_atoms,
+                leaf_rows=self.leaf_rows,
+                search=search,
+                show=show,
+            )
+            show("done", 1.0)
+        self.tree_, self.experts_, self.everywhere_ = found.tree, found.experts, found.everywhere
+        self.spread_, self.scores_ = [found.spread], found.scores
+        slopes = found.slopes if groups is None else np.bincount(groups, found.slopes)
+        self.relevance_ = np.asarray(slopes / (slopes.sum() or 1.0))
+        self.search_ = [vars(stage) for stage in search.stages]
+        self.limits_ = search.limits
+        return found
+
+    def _groups(self) -> Any:
+        """Return for every number of a row which of the user's columns it comes from."""
+        if self.preprocessing_ is None:
+            return None
+        sizes = [span.stop - span.start for _, span in self.preprocessing_.spans()]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @property
+    def _flat(self) -> list[Expansion]:
+        return [*self.everywhere_, *(one for expert in self.experts_ for one in expert)]
+
+    @property
+    def _owners(self) -> Any:
+        sizes = [len(self.everywhere_), *(len(expert) for expert in self.experts_)]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        owners, flat, leaves = found["_owners"], found["_flat"], self.tree_.n_leaves
+        parts = [*flat, *found["spread_"]]
+        outputs = {one.coef.shape[1] for one in parts} | {self.scores_.shape[1]}
+        if len(owners) != len(flat) or owners.max() > leaves or len(outputs) > 1 or len(found["spread_"]) != 1:
+            raise ValueError("the parts of the model do not fit each other")
+        if any(one.atoms.shape[1] != self.tree_.columns for one in parts):
+            raise ValueError("the atoms do not have the columns of the tree")
+        listed = [
+            [one for one, owner in zip(flat, owners, strict=True) if owner == leaf] for leaf in range(leaves + 1)
+        ]
+        self.everywhere_, self.experts_ = listed[0], listed[1:]
+        if any(self.experts_) and not all(self.experts_):
+            raise ValueError("a part of the space has no expert")
+        self.preprocessing_ = made = found["preprocessing_"]
+        if made is not None and made.n_features != self.tree_.columns:
+            raise ValueError("the preprocessing does not make the columns of the tree")
+        if len(self.relevance_) != (self.tree_.columns if made is None else len(made.columns)):
+            raise ValueError("the columns' relevance does not fit the columns")
+
+    def _restore_columns(self, count: Any, names: Any) -> None:
+        made = self.preprocessing_
+        if made is None:
+            super()._restore_columns(count, names)
+            return
+        fits = type(count) is int and (count >= len(made.columns) if made.width is None else count == made.width)
+        if names is not None:
+            fits &= isinstance(names, list) and len(names) == count and all(isinstance(n, str) for n in names)
+            fits &= made.width is not None or set(made.column_names) <= set(names)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if not fits:
+            raise ValueError("its columns do not fit the preprocessing")
+        self.n_features_in_ = count
+
+    def _width(self) -> int | None:
+        return self.tree_.columns
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the first part of the model."""
+        return self._flat[0].kernel
+
+    def _rows_for(self, X: Any) -> Rows:
+        if not isinstance(X, Block | RowSource) and self.__sklearn_is_fitted__() and as_table(X) is None:
+            refuse_hidden(X)
+            X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", **self._forms())
+        return super()._rows_for(X)
+
+    def _values(self, X: Any) -> Array:
+        X = np.asarray(X, dtype=np.float64)
+        out = np.zeros((len(X), self.scores_.shape[1]))
+        if self.everywhere_:
+            out += total(self.everywhere_, X)
+        if any(self.experts_):
+            out += shared(self.tree_, self.experts_, X)
+        return out
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "tree_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _in_memory(source: RowSource) -> tuple[Any, Any]:
+    """Return the rows and targets of a source, or say what to do with more rows than memory should hold."""
+    blocks, size = [], 0
+    for block in source.blocks():
+        size += block.X.nbytes if isinstance(block.X, np.ndarray) else 0
+        if size > MOST_BYTES:
+            raise InputError(
+                f"the rows take more than {MOST_BYTES / 2**30:g} GB as numbers, and everything is chosen in memory",
+                "KernelRidge(Laplacian('learned'), 'auto') reads them in passes (squeak fit --kernel laplacian "
+                "--length-scale learned)",
+            )
+        blocks.append(block)
+    whole = joined(blocks)
+    return whole.X, whole.y

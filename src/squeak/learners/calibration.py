@@ -1,0 +1,204 @@
+"""Probabilities from the scores of a classifier that was fitted by the squared loss: two numbers, or one a class.
+
+For two classes P(second | f) = 1/(1 + exp(−(a·f + b))), Platt's sigmoid; for more P(c | f) ∝ exp(a·f_c + b_c), with
+one slope for all classes. Slope and offsets minimise the log loss of scores that the rows themselves had no part in
+(leave-one-out), against targets that are not quite 0 and 1: a row of class c, of which there are N_c, counts
+(N_c + 1)/(N_c + 2) for its own class, and the rest is shared by the others. So the slope stays finite where the
+classes are separable, and a class of one row does not get a probability of one. A slope is never negative: where
+scores say nothing, classes are as probable as they are frequent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+
+from squeak.core.types import Array, IntArray
+from squeak.learners.left_out import LeftOut
+
+STEPS = 100
+ENOUGH = 1e-10
+"""The decrease that Newton's method could still reach, as a part of the loss, at which it ends."""
+
+HOLD = 1e-8
+"""Added to the diagonal of the second derivatives, as a part of the weight: offsets are known up to a sum."""
+
+
+@dataclass
+class Calibration:
+    """The slope and the offsets of a fit's probabilities, computed when they are first asked for."""
+
+    errors: LeftOut | None
+    factors: Array | None = None
+    """The weights of the classes in the fit, which probabilities are to be without."""
+    known: tuple[float, Array] | None = None
+    """Slope and offsets, where a file has them."""
+
+    @cached_property
+    def _found(self) -> tuple[float, Array]:
+        if self.known is not None:
+            return self.known
+        assert self.errors is not None
+        assert self.errors.sample is not None
+        values, coded, weight = self.errors.values, self.errors.sample.y, self.errors.sample.weight
+        assert values is not None
+        two = coded.shape[1] == 1
+        places = (coded[:, 0] > 0).astype(np.int64) if two else coded.argmax(axis=1)
+        if weight is not None and self.factors is not None:
+            weight = weight / self.factors[places]
+        return calibrated(values, places, 2 if two else coded.shape[1], weight)
+
+    @property
+    def slope(self) -> float:
+        """How steeply probabilities rise with scores."""
+        return self._found[0]
+
+    @property
+    def offsets(self) -> Array:
+        """One for two classes, else one for each."""
+        return self._found[1]
+
+
+def smoothed(places: IntArray, classes: int, weight: Array) -> Array:
+    """Return Platt's targets for the classes of some rows, shape (n, classes).
+
+    Parameters
+    ----------
+    places : array of int
+        The number of each row's class.
+    classes : int
+    weight : array of shape (n,)
+
+    Returns
+    -------
+    array of shape (n, classes)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.learners.calibration import smoothed
+    >>> smoothed(np.array([0, 0, 1]), 2, np.ones(3)).round(2)
+    array([[0.75, 0.25],
+           [0.75, 0.25],
+           [0.33, 0.67]])
+    """
+    counts = np.bincount(places, weight, minlength=classes)[places]
+    targets = np.repeat((1.0 / (counts + 2.0) / (classes - 1))[:, None], classes, axis=1)
+    targets[np.arange(len(places)), places] = (counts + 1.0) / (counts + 2.0)
+    return targets
+
+
+def calibrated(values: Array, places: IntArray, classes: int, weight: Array | None = None) -> tuple[float, Array]:
+    """Return the slope and the offsets, one for two classes and else one for each, by Newton's method.
+
+    Parameters
+    ----------
+    values : array of shape (n, outputs)
+        Scores: one output for two classes, positive for the second; else one for each class.
+    places : array of int
+        The number of each row's class.
+    classes : int
+    weight : array of shape (n,), optional
+
+    Returns
+    -------
+    slope : float
+    offsets : array of shape (outputs,)
+
+    References
+    ----------
+    Platt, "Probabilistic outputs for support vector machines", 1999. Lin, Lin, Weng, "A note on Platt's
+    probabilistic outputs for support vector machines", Machine Learning 2007. Guo, Pleiss, Sun, Weinberger, "On
+    calibration of modern neural networks", ICML 2017, for one slope and several classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.learners.calibration import calibrated
+    >>> f = np.linspace(-2, 2, 2001)
+    >>> second = np.random.default_rng(0).random(2001) < 1 / (1 + np.exp(-(3 * f + 1)))
+    >>> slope, offsets = calibrated(f[:, None], second.astype(int), 2)
+    >>> bool(abs(slope - 3) < 0.4), bool(abs(offsets[0] - 1) < 0.3)
+    (True, True)
+    """
+    weight = np.ones(len(values)) if weight is None else weight
+    targets = smoothed(places, classes, weight)
+    unit = float(np.sqrt(weight @ np.square(values).sum(axis=1) / weight.sum())) or 1.0
+    F = values / unit
+    F = np.hstack([np.zeros_like(F), F]) if classes == 2 else F
+    free = np.arange(1, classes) if classes == 2 else np.arange(classes)
+    theta = np.zeros(1 + len(free))
+    theta[0] = 1.0
+    theta[1:] = _frequencies(places, classes, weight)[free]
+    hold = HOLD * float(weight.sum())
+
+    def logits(theta: Array) -> Array:
+        found = theta[0] * F
+        found[:, free] += theta[1:]
+        return np.asarray(found)
+
+    def loss(theta: Array) -> float:
+        return float(-(weight @ (targets * log_softmax(logits(theta), axis=1)).sum(axis=1))) + 0.5 * hold * float(
+            theta @ theta
+        )
+
+    value = loss(theta)
+    for _ in range(STEPS):
+        p = softmax(logits(theta), axis=1)
+        off = weight[:, None] * (p - targets)
+        gradient = np.concatenate([[np.sum(off * F)], off[:, free].sum(axis=0)]) + hold * theta
+        mean = np.sum(p * F, axis=1, keepdims=True)
+        curved = weight[:, None] * p * (F - mean)
+        H = np.zeros((len(theta), len(theta)))
+        H[0, 0] = np.sum(curved * F)
+        H[0, 1:] = H[1:, 0] = curved[:, free].sum(axis=0)
+        H[1:, 1:] = np.diag((weight @ p)[free]) - (p[:, free] * weight[:, None]).T @ p[:, free]
+        H[np.diag_indices_from(H)] += hold
+        step = -np.linalg.solve(H, gradient)
+        promised, length = -float(gradient @ step), 1.0
+        if promised <= ENOUGH * max(abs(value), 1e-300):
+            break
+        while (there := loss(theta + length * step)) > value - 1e-4 * length * promised and length > 1e-10:
+            length *= 0.5
+        theta, value = theta + length * step, there
+    if theta[0] <= 0:  # the scores say nothing of classes: these are as frequent everywhere as they are in all
+        theta[0], shares = 0.0, np.log(weight @ targets)
+        theta[1:] = (shares - shares[0])[free]
+    offsets = theta[1:] if classes == 2 else theta[1:] - theta[1:].mean()
+    return float(theta[0] / unit), np.asarray(offsets)
+
+
+def _frequencies(places: IntArray, classes: int, weight: Array) -> Array:
+    """Return the log frequencies of the classes, less that of the first."""
+    found = np.log(np.bincount(places, weight, minlength=classes) + 1.0)
+    return np.asarray(found - found[0])
+
+
+def probabilities(values: Array, slope: float, offsets: Array) -> Array:
+    """Return the probability of every class from scores, shape (n, classes).
+
+    Parameters
+    ----------
+    values : array of shape (n, outputs)
+    slope : float
+    offsets : array of shape (outputs,)
+
+    Returns
+    -------
+    array of shape (n, classes)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.learners.calibration import probabilities
+    >>> probabilities(np.array([[0.0], [1.0]]), 2.0, np.zeros(1)).round(2)
+    array([[0.5 , 0.5 ],
+           [0.12, 0.88]])
+    """
+    logits = slope * values + offsets
+    if logits.shape[1] == 1:
+        return np.hstack([expit(-logits), expit(logits)])
+    return np.asarray(softmax(logits, axis=1))

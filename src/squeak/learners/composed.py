@@ -1,0 +1,345 @@
+"""How a model is composed for rows in memory: a search on some of them, one model or local experts, and a spread.
+
+Every choice is made on the same rows, which are kept back from the fits that are compared.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from squeak.core import engine
+from squeak.core.kernels import RBF, Metric
+from squeak.core.seeds import SAMPLE, generator_at
+from squeak.core.types import Array, BoolArray, IntArray
+from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, convex_weights
+from squeak.learners.expansion import Expansion
+from squeak.learners.experts import LocalExperts
+from squeak.learners.metric import Held, Trial, gradient_product, tuned
+from squeak.learners.ridge import KernelRidge
+from squeak.learners.splits import SplitTree
+
+SEARCH_ROWS, SEARCH_ATOMS = 8_000, 600
+"""Rows and atoms with which kernels and metrics are searched for."""
+
+BACK, ENOUGH_BACK, MOST_BACK = 0.15, 600, 10_000
+"""The part of the rows that is kept back; of few rows a third, until these are enough; how many at most."""
+
+FEWEST = 12
+"""Below so many rows the mean is all that is learned."""
+
+PROMISING = 1.35
+"""A kernel whose error exceeds the least by more than this factor is given up after the search."""
+
+LEAF_ATOMS, LEAF_SEARCH_ATOMS, LEAF_KERNELS = 1_000, 400, 2
+"""Of a local expert: atoms, atoms of its search, and how many of the kernels it tries."""
+
+SPREAD_ATOMS, SPREAD_FROM = 300, 60
+"""Atoms of the model of the residuals' size; below so many rows kept back it is a constant."""
+
+TOWARDS_MEAN = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+"""How far the model of the spread may be drawn towards the mean."""
+
+LEAST_SPREAD = 0.1
+"""The spread is taken to be no less than this part of the mean one."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A line of the table that tells what was tried."""
+
+    stage: str
+    model: str
+    rows: int
+    atoms: int
+    alpha: float
+    error: float
+    """Root of the mean squared error on the rows kept back, in units of the targets' deviation."""
+    seconds: float
+    weight: float = 0.0
+
+
+@dataclass
+class Search:
+    """What was tried, what it cost, and what limits the result."""
+
+    budget: float | None = None
+    stages: list[Stage] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return np.inf if self.budget is None else self.budget - (time.monotonic() - self.began)
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A fitted composition: functions of all rows, experts of parts of the space, and the spread of residuals."""
+
+    tree: SplitTree
+    experts: list[list[Expansion]]
+    """Of every leaf; empty lists where functions of all rows are the whole model."""
+    everywhere: list[Expansion]
+    spread: Expansion
+    scores: Array
+    """Residuals of the rows kept back, in units of the spread, shape (k, outputs)."""
+    back_scores: Array
+    """What the model said of the rows kept back, shape (k, outputs)."""
+    back: IntArray
+    slopes: Array
+    """Mean squared slope along every column times its variance, shape (d,)."""
+
+
+def compose(
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    *,
+    groups: IntArray | None,
+    seed: int,
+    max_atoms: int,
+    leaf_rows: int,
+    search: Search,
+    show: Any,
+) -> Composed:
+    """Choose and fit a model of rows in memory.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n, outputs)
+    weight : array of shape (n,), optional
+    groups : array of int of shape (d,), optional
+        Columns with one number share a width.
+    seed : int
+    max_atoms, leaf_rows : int
+    search : Search
+        Takes down what is tried.
+    show : function of (str, float)
+        Told of every stage, and the part of the work that is done.
+
+    Returns
+    -------
+    Composed
+    """
+    n = len(y)
+    rng = generator_at(seed, SAMPLE, 10)
+    centred = y - np.average(y, axis=0, weights=weight)
+    size = float(np.sqrt(np.average(np.square(centred), axis=0, weights=weight).sum()))
+    if n < FEWEST or not size > 0.0 or not np.ptp(X, axis=0).any():
+        why = (
+            "there are too few rows"
+            if n < FEWEST
+            else "all targets are equal"
+            if not size > 0.0
+            else "rows are alike"
+        )
+        search.limits.append(f"{why}: the mean is all that was learned")
+        return _mean_only(X, y, weight)
+    back = np.zeros(n, dtype=bool)
+    back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
+    few = min(SEARCH_ATOMS, max_atoms)
+    found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
+    kernels = [trial.kernel for trial in found]
+    values: list[Array] = []
+    models: list[Any] = []
+
+    def tried(model: Any, words: str, atoms: int) -> None:
+        began = time.monotonic()
+        model.set_params(random_state=seed % 2**32)
+        model.fit(X, y, weight, back=back, groups=groups)
+        models.append(model)
+        values.append(model.back_values_[back] if isinstance(model, LocalExperts) else _in_place(model, n)[back])
+        error = _error(values[-1], y[back], weight, back) / size
+        words = words or f"{model.tree_.n_leaves} local experts"
+        search.stages.append(Stage("all rows", words, n, min(atoms, n), np.nan, error, time.monotonic() - began))
+
+    show("one model", 0.3)
+    tried(KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few), _words(kernels), max_atoms)
+    if n > 1.5 * leaf_rows and search.left() > 0.0:
+        show("local experts", 0.5)
+        leaf = KernelBlend(
+            _heaviest(models[0]),
+            max_atoms=min(max_atoms, LEAF_ATOMS),
+            rounds=1,
+            search_atoms=min(few, LEAF_SEARCH_ATOMS),
+        )
+        tried(LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]), "", min(max_atoms, LEAF_ATOMS))
+    mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
+    values.append(np.broadcast_to(mean, values[0].shape))
+    shares = convex_weights(values, y[back], None if weight is None else weight[back])
+    blended = np.asarray(sum(share * said for share, said in zip(shares, values, strict=True)))
+    kept = len(search.stages) - len(models)
+    for place, share in enumerate(shares[:-1]):
+        search.stages[kept + place] = replace(search.stages[kept + place], weight=float(share))
+    tree = SplitTree.single(X.shape[1])
+    experts: list[list[Expansion]] = [[]]
+    everywhere = [one.times(float(shares[0])) for one in models[0].expansions_] if shares[0] else []
+    if len(models) > 1 and shares[1]:
+        tree = models[1].tree_
+        experts = [[one.times(float(shares[1])) for one in expert] for expert in models[1].experts_]
+    if shares[-1]:
+        everywhere.append(_constant(X, float(shares[-1]) * mean))
+    _say_limits(search, found, shares, n, max_atoms)
+    residual = y[back] - blended
+    spread, scores = _spread(found[0].kernel, X[back], residual, seed)
+    slopes = gradient_product(found[0].kernel, held.atoms, found[0].coef, held.X[:4000], full=False)
+    return Composed(
+        tree,
+        experts,
+        everywhere,
+        spread,
+        scores,
+        blended,
+        np.flatnonzero(back),
+        np.asarray(slopes * X.var(axis=0)),
+    )
+
+
+def _searched(
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    back: BoolArray,
+    groups: IntArray | None,
+    rng: np.random.Generator,
+    search: Search,
+    size: float,
+    show: Any,
+    atoms: int,
+) -> tuple[list[Trial], Held]:
+    """Return the promising kernels, the best first, tuned on a part of the rows."""
+    show("kernels and metrics", 0.0)
+    some = np.concatenate(
+        [
+            rng.permutation(np.flatnonzero(~back))[:SEARCH_ROWS],
+            rng.permutation(np.flatnonzero(back))[: SEARCH_ROWS // 4],
+        ]
+    )
+    held = Held.split(X[some], y[some], None if weight is None else weight[some], atoms, rng, back[some])
+
+    def at(kernel: Any) -> tuple[Trial, float]:
+        began = time.monotonic()
+        return tuned(kernel, held, groups), time.monotonic() - began
+
+    tried = engine.map_ordered(at, list(DEFAULT_KERNELS))
+    for trial, seconds in tried:
+        error = float(np.sqrt(trial.error)) / size
+        search.stages.append(
+            Stage("search", _words([trial.kernel]), len(held.X), held.n_atoms, trial.alpha, error, seconds)
+        )
+    found = sorted((trial for trial, _ in tried), key=lambda trial: trial.error)
+    return [trial for trial in found if trial.error <= PROMISING * found[0].error], held
+
+
+def _heaviest(model: KernelBlend) -> list[Any]:
+    """Return the kernels that have the largest weights in a blend, :data:`LEAF_KERNELS` at most."""
+    order = np.argsort(-model.weights_, kind="stable")[:LEAF_KERNELS]
+    return [model.kernels_[place] for place in order]
+
+
+def _in_place(model: KernelBlend, n: int) -> Array:
+    """Return what a model said of the rows kept back, at their places among all rows."""
+    out = np.full((n, model.back_values_.shape[1]), np.nan)
+    out[model.back_] = model.back_values_
+    return out
+
+
+def _error(said: Array, y: Array, weight: Array | None, back: BoolArray) -> float:
+    squares = np.square(y - said).sum(axis=1)
+    return float(np.sqrt(np.average(squares, weights=None if weight is None else weight[back])))
+
+
+def _words(kernels: list[Any]) -> str:
+    """Return short words for kernels and their metrics."""
+    names = []
+    for kernel in kernels:
+        inner = kernel.kernel if isinstance(kernel, Metric) else kernel
+        nu = f" {inner.nu:g}" if hasattr(inner, "nu") else ""
+        names.append(
+            f"{type(inner).__name__}{nu}, {'a linear map' if isinstance(kernel, Metric) else 'widths by column'}"
+        )
+    return " + ".join(names)
+
+
+def _constant(X: Array, value: Array) -> Expansion:
+    """Return a constant as a sum of kernel functions."""
+    return Expansion(RBF(1.0), X[:1].copy(), np.zeros((1, len(value))), value)
+
+
+def _mean_only(X: Array, y: Array, weight: Array | None) -> Composed:
+    mean = np.average(y, axis=0, weights=weight)
+    residual = y - mean
+    size = np.maximum(np.abs(residual).mean(axis=0), 1e-300)
+    n, d = X.shape
+    # a row's own target is part of the mean: without it the residual is n/(n − 1) times as large
+    scores = residual / size * (n / max(n - 1, 1))
+    return Composed(
+        SplitTree.single(d),
+        [[]],
+        [_constant(X, mean)],
+        _constant(X, size),
+        scores,
+        np.broadcast_to(mean, y.shape),
+        np.arange(n),
+        np.zeros(d),
+    )
+
+
+def _spread(kernel: Any, X: Array, residual: Array, seed: int) -> tuple[Expansion, Array]:
+    """Return a model of residuals' sizes, and the residuals in its units, each by a model that has not seen it.
+
+    The model is drawn towards the mean size, s ← (1 − t)·s + t·mean, by the t of least mean log s + |r|/s: that is
+    the likelihood of residuals whose sizes are distributed exponentially about s.
+    """
+    size = np.abs(residual)
+    mean = np.maximum(size.mean(axis=0), 1e-300)
+    if len(X) < SPREAD_FROM:
+        return _constant(X, mean), residual / mean
+    halves = np.array_split(generator_at(seed, SAMPLE, 11).permutation(len(X)), 2)
+    found = np.empty_like(residual)
+    for one, other in (halves, halves[::-1]):
+        found[other] = np.maximum(_spread_of(kernel, X[one], size[one]).values(X[other]), LEAST_SPREAD * mean)
+
+    def unlikely(t: float) -> float:
+        drawn = (1.0 - t) * found + t * mean
+        return float(np.mean(np.log(drawn / mean) + size / drawn))
+
+    t = min(TOWARDS_MEAN, key=unlikely)
+    whole = _spread_of(kernel, X, size).times(1.0 - t)
+    return replace(whole, intercept=whole.intercept + t * mean), residual / ((1.0 - t) * found + t * mean)
+
+
+def _spread_of(kernel: Any, X: Array, size: Array) -> Expansion:
+    """Return a model of residuals' sizes."""
+    model = KernelRidge(kernel, alpha="auto", dictionary=X[:SPREAD_ATOMS], fit_intercept=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that its penalty is at the end of its range says nothing of the target
+        model.fit(X, size)
+    return Expansion.of(model)
+
+
+def floored(spread: Array, mean: Array) -> Array:
+    """Return the spread, never less than a part of its mean."""
+    return np.asarray(np.maximum(spread, LEAST_SPREAD * np.maximum(mean, 1e-300)))
+
+
+def _say_limits(search: Search, found: list[Trial], shares: Array, n: int, max_atoms: int) -> None:
+    best = found[0]
+    if best.at_edge and best.alpha < 1e-6:
+        search.limits.append(
+            "the penalty is at the lower end of its range: there is hardly any noise, so more atoms (max_atoms) "
+            "would help more"
+        )
+    elif best.at_edge:
+        search.limits.append(
+            "the penalty is at the upper end of its range: the columns tell little of the target, so other columns "
+            "would help more"
+        )
+    if shares[-1] > 0.5:
+        search.limits.append("the mean is more than half of the model: the columns tell little of the target")

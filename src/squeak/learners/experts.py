@@ -1,0 +1,321 @@
+"""Local experts: the space is split where the target changes most, and every part has a model of its own."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from squeak.core import state
+from squeak.core.checks import check_between, check_whole
+from squeak.core.constructors import parameters
+from squeak.core.kernels import RBF
+from squeak.core.places import place
+from squeak.core.saved import LabelsPiece, Layout, NestedPiece
+from squeak.core.seeds import draw_seed
+from squeak.core.types import Array, IntArray
+from squeak.data import DecidesBlocks, Preprocessing, RowSource, by_blocks
+from squeak.learners.blend import KernelBlend, kept_back
+from squeak.learners.classes import Coding, check_classes
+from squeak.learners.classifier import KernelClassifier
+from squeak.learners.data import ArrayTraining
+from squeak.learners.descent import KernelGradientDescent
+from squeak.learners.expansion import Expansion, ExpansionsPiece
+from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared
+from squeak.learners.metric import check_tunable
+from squeak.learners.ridge import KernelRidge
+from squeak.learners.rows import RowLearner, all_or_nothing
+from squeak.learners.splits import SplitTree, grown
+
+
+def _decides(model: Any) -> bool:
+    return isinstance(model.estimator, KernelClassifier) or getattr(model, "classes_", None) is not None
+
+
+def _has_odds(model: Any) -> bool:
+    return _decides(model) and bool(
+        getattr(model, "logistic_", getattr(model.estimator, "loss", "squared") == "logistic")
+    )
+
+
+@parameters
+class LocalExperts(DecidesBlocks, RowLearner):
+    """One model for each part of the space, blended where parts meet: for rough functions of many rows.
+
+    The rows are split at the median along the direction in which a small model of them changes most, the first
+    eigenvector of G = (1/n) Σ ∇f ∇fᵀ, and each side again, until no part has more than ``leaf_rows`` rows. The
+    rows about the median, a part of ``margin`` of them, belong to both sides. A copy of ``estimator`` is fitted to
+    each part. In a margin the two models are blended linearly, f = (1 − w(x))·f_left + w(x)·f_right, so that the
+    prediction has no jumps. Parts are fitted on the threads, or on the workers of an active Dask cluster.
+
+    Parameters
+    ----------
+    estimator : KernelRidge, KernelRidgeCV, KernelBlend, KernelGradientDescent or KernelClassifier
+        A :class:`KernelBlend` by default.
+    leaf_rows : int
+        Rows of a part at most.
+    margin : float
+        The part of a node's rows that both of its sides get, from 0 to 0.5.
+    split_kernel : kernel, optional
+        Of the small model that tells where to split; ``RBF("learned")`` by default.
+    random_state : None, int, RandomState or Generator
+
+    Attributes
+    ----------
+    tree_ : SplitTree
+    experts_ : list of lists
+        For every leaf of the tree the kernel functions that its model is the sum of.
+    classes_ : array
+        Of classifiers.
+
+    Notes
+    -----
+    With parts of a fixed size, time and memory grow with n·log n. A part of a classifier that holds one class only
+    gives that class the score 1 and others −1; with the logistic loss, n rows of one class give it odds of n + 1 to
+    1 against each other one (Laplace's rule).
+
+    References
+    ----------
+    Beaglehole, Holzmüller, Radhakrishnan and Belkin, "xRFM: Accurate, scalable, and interpretable feature learning
+    models for tabular data" (2025), for splits along the first eigenvector of G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak import KernelRidge, LocalExperts
+    >>> from squeak.kernels import RBF
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (2000, 2))
+    >>> y = np.sin(8 * X[:, 0])
+    >>> one = KernelRidge(RBF(0.5), 1e-3, max_atoms=100, random_state=0)
+    >>> bool(one.fit(X, y).score(X, y) > 0.5)
+    False
+    >>> local = LocalExperts(one, leaf_rows=600, random_state=0).fit(X, y)
+    >>> local.tree_.n_leaves, bool(local.score(X, y) > 0.99)
+    (8, True)
+    """
+
+    kind: ClassVar[str] = "local-experts"
+    _foundation: ClassVar[Layout] = {"preprocessing_": NestedPiece(Preprocessing, optional=True)}
+    _state: ClassVar[Layout] = {
+        "tree_": NestedPiece(SplitTree),
+        "_flat": ExpansionsPiece(),
+        "_owners": state.wholes("parts"),
+        "dimensions_": state.whole(low=1, high=2),
+        "logistic_": state.flag(),
+        "classes_": LabelsPiece("classes_dtype", optional=True),
+    }
+
+    estimator: Any = field(default=None, kw_only=False)
+    leaf_rows: int = 4000
+    margin: float = 0.1
+    split_kernel: Any = None
+    tree_: SplitTree = field(init=False)
+    experts_: list[list[Expansion]] = field(init=False)
+    logistic_: bool = field(init=False)
+    classes_: Any = field(init=False)
+    dimensions_: int = field(init=False)
+    back_values_: Array = field(init=False)
+    preprocessing_: Preprocessing | None = field(init=False, default=None)
+
+    @all_or_nothing
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, back: Any = None, groups: Any = None
+    ) -> Self:
+        """Learn from all rows.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+            The rows of a source are gathered in memory.
+        y : array of shape (n,) or, for a regression, (n, outputs)
+        sample_weight : array of shape (n,), optional
+        back : array of bool of shape (n,), optional
+            For a :class:`KernelBlend`: the rows that are kept back while kernels are chosen.
+        groups : array of int of shape (d,), optional
+            For a :class:`KernelBlend`: columns with one number share a width.
+
+        Returns
+        -------
+        self
+        """
+        check_whole("leaf_rows", self.leaf_rows, low=10)
+        check_between("margin", self.margin, 0.0, 0.5)
+        estimator = KernelBlend() if self.estimator is None else self.estimator
+        if not isinstance(estimator, KernelBlend | KernelRidge | KernelGradientDescent | KernelClassifier):
+            raise TypeError(f"{estimator!r} cannot be an expert: use KernelRidge, KernelBlend or KernelClassifier")
+        kernel = RBF("learned") if self.split_kernel is None else self.split_kernel
+        check_tunable(kernel)
+        if not isinstance(estimator, KernelBlend) and (back is not None or groups is not None):
+            raise TypeError("back and groups go with a KernelBlend")
+        data = self._gathered(X, y, sample_weight, isinstance(estimator, KernelClassifier))
+        back = kept_back(back, data.y if y is None else y, sample_weight)
+        seed = draw_seed(self.random_state)
+        targets = data.y.reshape(len(data.y), -1)
+        if self.classes_ is not None:
+            targets = Coding(self.classes_, -1.0)(data.y)
+        slopes = Slopes(np.asarray(data.X, dtype=np.float64), targets, data.weight, kernel, seed)
+        self.tree_, leaves = grown(slopes.X, slopes.directions, self.leaf_rows, self.margin)
+        given = {} if back is None else {"back": back}
+        beside = {} if groups is None else {"groups": groups}
+        tasks = [
+            Task(estimator, data, given, beside, rows, self.classes_, seed, leaf)
+            for leaf, rows in enumerate(leaves)
+        ]
+        with place() as here:
+            found = here.map_ordered(fitted, tasks)
+        self.experts_ = [expert for expert, _, _ in found]
+        if isinstance(estimator, KernelBlend):
+            self.back_values_ = self._back_values(slopes.X, found, leaves)
+        self.logistic_ = getattr(estimator, "loss", "squared") == "logistic"
+        return self
+
+    def _back_values(self, X: Array, found: list[Any], leaves: list[IntArray]) -> Array:
+        """Return what the experts said of the rows kept back, before they saw them; NaN for other rows."""
+        out = np.full((len(X), found[0][0][0].coef.shape[1]), np.nan)
+        for (rows, share), (_, places, values), own in zip(self.tree_.shares(X), found, leaves, strict=True):
+            part = np.zeros(len(X))
+            part[rows] = share
+            known = own[places]
+            out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * values
+        return out
+
+    def _gathered(self, X: Any, y: Any, sample_weight: Any, classes: bool) -> ArrayTraining:
+        """Return checked rows in memory; set what is known of their columns and classes."""
+        encoding = None
+        if isinstance(X, RowSource):
+            source = self._source(X, y, sample_weight, numeric=not classes)
+            encoding = X.preprocessing
+            rows, y = X.collect()
+            data = ArrayTraining(rows, source.encoded(y))
+        else:
+            data = self._array(
+                X, y, sample_weight, **({} if classes else {"multi_output": True, "y_numeric": True})
+            )
+        if not isinstance(data.X, np.ndarray):
+            raise TypeError("the space is split along dense columns: pass a dense array")
+        self.preprocessing_, self.classes_ = encoding, None
+        if classes:
+            check_classification_targets(data.y)
+            self.classes_ = np.unique(data.y)
+            check_classes(self.classes_)
+        self.dimensions_ = data.y.ndim
+        return data
+
+    @property
+    def _flat(self) -> list[Expansion]:
+        return [one for expert in self.experts_ for one in expert]
+
+    @property
+    def _owners(self) -> IntArray:
+        return np.repeat(np.arange(len(self.experts_)), [len(expert) for expert in self.experts_])
+
+    def _restore(self, found: dict[str, Any]) -> None:
+        owners, flat, leaves = found["_owners"], found["_flat"], self.tree_.n_leaves
+        outputs = {one.coef.shape[1] for one in flat}
+        if len(owners) != len(flat) or not np.array_equal(np.unique(owners), np.arange(leaves)) or len(outputs) > 1:
+            raise ValueError("the experts do not fit the tree")
+        if any(one.atoms.shape[1] != self.tree_.columns for one in flat):
+            raise ValueError("the experts' atoms do not fit the tree")
+        self.experts_ = [
+            [one for one, owner in zip(flat, owners, strict=True) if owner == leaf] for leaf in range(leaves)
+        ]
+        self.classes_ = found["classes_"]
+        if self.classes_ is not None and outputs != {scores_of(self.classes_)}:
+            raise ValueError("the experts do not fit the classes")
+        self.preprocessing_ = found["preprocessing_"]
+
+    def _width(self) -> int | None:
+        return self.tree_.columns
+
+    @property
+    def kernel_(self) -> Any:
+        """The kernel of the first expert."""
+        return self.experts_[0][0].kernel
+
+    def _values(self, X: Any) -> Array:
+        return shared(self.tree_, self.experts_, np.asarray(X, dtype=np.float64))
+
+    @by_blocks
+    def predict(self, X: Any) -> Any:
+        """Return f(x), or the class, of every row.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+
+        Returns
+        -------
+        array of shape (n,) or (n, outputs)
+        """
+        values = self._values(self._rows_for(X))
+        if self.classes_ is not None:
+            return self.classes_[
+                (values[:, 0] > 0).astype(np.intp) if values.shape[1] == 1 else values.argmax(axis=1)
+            ]
+        return values[:, 0] if self.dimensions_ == 1 else values
+
+    @available_if(_decides)  # type: ignore[untyped-decorator]
+    @by_blocks
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of every row: of classifiers.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+
+        Returns
+        -------
+        array of shape (n,) or (n, classes)
+        """
+        values = self._values(self._rows_for(X))
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    @available_if(_has_odds)  # type: ignore[untyped-decorator]
+    @by_blocks
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of every class for every row: of classifiers with the logistic loss.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+
+        Returns
+        -------
+        array of shape (n, classes)
+        """
+        values = self._values(self._rows_for(X))
+        return np.hstack([expit(-values), expit(values)]) if values.shape[1] == 1 else softmax(values, axis=1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R², or the accuracy of classes.
+
+        Parameters
+        ----------
+        X : array, table, or row source
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        measure = r2_score if self.classes_ is None else accuracy_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "experts_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        theirs = get_tags(KernelBlend() if self.estimator is None else self.estimator)
+        tags.estimator_type, tags.classifier_tags = theirs.estimator_type, theirs.classifier_tags
+        tags.regressor_tags, tags.target_tags = theirs.regressor_tags, theirs.target_tags
+        return tags

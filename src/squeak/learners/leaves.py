@@ -1,0 +1,149 @@
+"""What local experts are made of: where the space is split, and the model of one part, which any worker can fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from squeak.core.kernels import RBF
+from squeak.core.seeds import SAMPLE, draw_seed, generator_at
+from squeak.core.types import Array, IntArray
+from squeak.learners.blend import KernelBlend
+from squeak.learners.classes import Coding
+from squeak.learners.data import ArrayTraining
+from squeak.learners.expansion import Expansion, total
+from squeak.learners.metric import Held, gradient_product, tuned
+from squeak.learners.splits import SplitTree
+
+SPLIT_ROWS, SPLIT_ATOMS = 4000, 400
+"""Rows and atoms of the small model whose slopes tell where a node is split."""
+
+DIRECTIONS = 4
+"""Directions that are tried before rows are left in one leaf."""
+
+
+def shared(tree: SplitTree, experts: list[list[Expansion]], X: Array) -> Array:
+    """Return Σ over leaves of their share times their expert's value, for every row.
+
+    Parameters
+    ----------
+    tree : SplitTree
+    experts : list of lists of expansions
+    X : array of shape (n, d)
+
+    Returns
+    -------
+    array of shape (n, outputs)
+    """
+    out = np.zeros((len(X), experts[0][0].coef.shape[1]))
+    for (rows, share), expert in zip(tree.shares(X), experts, strict=True):
+        if len(rows):
+            out[rows] += share[:, None] * total(expert, X[rows])
+    return out
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Where the target changes most among some rows, by a small model of them."""
+
+    X: Array
+    y: Array
+    weight: Array | None
+    kernel: Any
+    seed: int
+
+    def directions(self, rows: IntArray, turns: tuple[int, ...]) -> Array:
+        """Return the first eigenvectors of G = (1/n) Σ ∇f ∇fᵀ over some of the rows, the largest first.
+
+        The largest entry of each is positive: libraries of linear algebra differ in the signs that they choose.
+        """
+        rng = generator_at(self.seed, SAMPLE, 1, *turns)
+        some = rng.permutation(rows)[:SPLIT_ROWS]
+        held = Held.split(
+            self.X[some], self.y[some], None if self.weight is None else self.weight[some], SPLIT_ATOMS, rng
+        )
+        trial = tuned(self.kernel, held, rounds=0)
+        G = gradient_product(trial.kernel, held.atoms, trial.coef, held.X[: SPLIT_ROWS // 2])
+        found = np.linalg.eigh(G)[1].T[::-1][:DIRECTIONS]
+        largest = np.take_along_axis(found, np.abs(found).argmax(axis=1)[:, None], axis=1)
+        return np.asarray(found * np.sign(largest))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the expert of a leaf is fitted to; travels to a worker with the rows of the leaf alone."""
+
+    estimator: Any
+    data: ArrayTraining
+    by_row: dict[str, Any]
+    beside: dict[str, Any]
+    rows: IntArray
+    classes: Any
+    seed: int
+    leaf: int
+
+    def __reduce__(self) -> Any:
+        data, rows = self.data, self.rows
+        some = ArrayTraining(data.X[rows], data.y[rows], None if data.weight is None else data.weight[rows])
+        given = {name: values[rows] for name, values in self.by_row.items()}
+        places = np.arange(len(rows))
+        return Task, (self.estimator, some, given, self.beside, places, self.classes, self.seed, self.leaf)
+
+
+def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:
+    """Return the expert of a leaf as the sum of its kernel functions, and what it said of the rows kept back."""
+    rows, data = task.rows, task.data
+    X, y = data.X[rows], data.y[rows]
+    weight = None if data.weight is None else data.weight[rows]
+    known = None if task.classes is None else np.unique(y)
+    none = np.zeros(0, dtype=np.int64), np.zeros((0, 1))
+    if known is not None and len(known) == 1:
+        scores = Coding(task.classes, -1.0)(known)[0] * _score_of_one(task, len(rows))
+        return [Expansion(RBF(1.0), X[:1].astype(np.float64), np.zeros((1, len(scores))), scores)], *none
+    model = clone(task.estimator)
+    model.set_params(random_state=draw_seed(generator_at(task.seed, SAMPLE, 2, task.leaf)) % 2**32)
+    given = {name: values[rows] for name, values in task.by_row.items()} | task.beside
+    if weight is not None:
+        given["sample_weight"] = weight
+    model.fit(X, y, **given)
+    if isinstance(model, KernelBlend):
+        return model.expansions_, model.back_, model.back_values_
+    part = Expansion.of(model)
+    return [part if known is None else _for_classes(part, known, task, len(rows))], *none
+
+
+def scores_of(classes: Any) -> int:
+    """Return how many scores tell the classes apart: one for two, else one for each."""
+    return 1 if len(classes) == 2 else len(classes)
+
+
+def _logistic(task: Task) -> bool:
+    return bool(getattr(task.estimator, "loss", "squared") == "logistic")
+
+
+def _score_of_one(task: Task, n: int) -> float:
+    """Return the score of the only class of n rows: 1, or by Laplace's rule, so that its odds are n + 1 to 1."""
+    if not _logistic(task):
+        return 1.0
+    return float(np.log(n + 1.0)) / (1.0 if len(task.classes) == 2 else 2.0)
+
+
+def _for_classes(part: Expansion, known: Any, task: Task, n: int) -> Expansion:
+    """Return scores of the classes of a leaf as scores of all classes.
+
+    Those that the leaf's n rows do not hold have −1, or with the logistic loss odds of 1 to n + 1.
+    """
+    classes = task.classes
+    if len(known) == len(classes):
+        return part
+    missing = -float(np.log(n + 1.0)) if _logistic(task) else -1.0
+    coef, intercept = np.zeros((len(part), len(classes))), np.full(len(classes), missing)
+    places = np.searchsorted(classes, known)
+    side = 0.5 if _logistic(task) else 1.0  # one score s of two classes is −s/2 against s/2 to the softmax
+    signs = (side * np.array([-1.0, 1.0]), [0, 0]) if len(known) == 2 else (np.ones(len(known)), range(len(known)))
+    coef[:, places] = part.coef[:, signs[1]] * signs[0]
+    intercept[places] = part.intercept[signs[1]] * signs[0]
+    return Expansion(part.kernel, part.atoms, coef, intercept)

@@ -1,0 +1,93 @@
+"""The state of what learns, by tables: one walker takes it apart for a file and puts it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from squeak.core.cholesky import GrowingCholesky
+from squeak.core.saved import Given, Layout, Parts, put_together, take_apart
+from squeak.core.state import checked, numbers
+
+
+class Stored:
+    """What a file holds of a learner: its table, and those of the parts within it.
+
+    A learner is made from the parameters of its estimator, and takes its state from the file after that.
+    ``_inner`` names the list of its parts that have tables of their own, such as a head for every output, and what
+    the names of their arrays begin with.
+    """
+
+    _state: ClassVar[Layout] = {}
+    _inner: ClassVar[tuple[str, str]] = ("", "")
+
+    def to_parts(self, prefix: str = "") -> Parts:
+        """Return the arrays, their names beginning with ``prefix``, and the rest as JSON data."""
+        arrays, content = take_apart(self._source(), self._state, prefix)
+        name, start = self._inner
+        if name:
+            content[name] = []
+            for i, part in enumerate(getattr(self, name)):
+                some, described = part.to_parts(prefix + start.format(i))
+                arrays |= some
+                content[name].append(described)
+        return arrays, content
+
+    def set_parts(self, arrays: dict[str, Any], content: dict[str, Any], prefix: str = "", **sizes: int) -> None:
+        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
+        found = put_together(self._state, arrays, content, None, prefix, **(self._sizes() | sizes))
+        self._take(
+            {path: value.copy() if isinstance(value, np.ndarray) else value for path, value in found.items()}
+        )
+        name, start = self._inner
+        if name:
+            owned, described = getattr(self, name), content[name]
+            if not isinstance(described, list) or len(described) != len(owned):
+                raise ValueError("the learner's outputs do not fit")
+            for i, part in enumerate(owned):
+                part.set_parts(arrays, described[i], prefix + start.format(i), **(sizes | self._inner_sizes()))
+
+    def _source(self) -> Any:
+        """Return what has the attributes of the table."""
+        return self
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the lengths that are known before the file is read."""
+        return {}
+
+    def _inner_sizes(self) -> dict[str, int]:
+        """Return the lengths that the parts within must have."""
+        return {}
+
+    def _take(self, found: dict[str, Any]) -> None:
+        """Set the attributes of the table, or raise what does not fit."""
+        for path, value in found.items():
+            owner, _, name = path.rpartition(".")
+            setattr(attrgetter(owner)(self) if owner else self, name, value)
+
+
+@dataclass(frozen=True)
+class FactorPiece:
+    """A growing Cholesky factor, by its inverse.
+
+    Parameters
+    ----------
+    size : str
+        The name by which shapes refer to its length.
+    optional : bool
+    """
+
+    size: str
+    optional: bool = False
+
+    def take(self, name: str, value: Any) -> Parts:
+        """Return the factor as an array."""
+        return ({} if value is None else {name: value.inverse}), {}
+
+    def give(self, name: str, given: Given) -> Any:
+        """Return the factor."""
+        array = checked({name: numbers("m", "m", optional=self.optional)}, given.arrays, {})[name]
+        return None if array is None else GrowingCholesky(array.copy())

@@ -1,0 +1,216 @@
+"""One run up a merge tree: leaves and merges as pure functions, on threads or on a Dask cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from squeak.core import engine
+from squeak.core.advice import AdvisedError
+from squeak.core.allocator import freed_memory_kept
+from squeak.core.places import place
+from squeak.core.seeds import NODE, generator_at
+from squeak.core.types import Rows
+from squeak.trees.kept_nodes import Keep
+from squeak.trees.parts import Part, PartError
+from squeak.trees.tree import Tree
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What was measured at one node of the tree."""
+
+    node: int
+    rows: int
+    atoms: int
+    effective_dimension: float
+    ridge: float
+    seconds: float
+    bytes: int
+    """The size of the node's dictionary in memory: what travels to its parent."""
+
+
+def node_seed(seed: int, node: int) -> int:
+    """Return the seed of a node: the same for the same run and place, wherever and however often it runs."""
+    return int(generator_at(seed, NODE, node).integers(2**63))
+
+
+def read_part(part: Part, use: Callable[[Rows], Any], retries: int) -> Any:
+    """Return what ``use`` makes of the first block of a part, trying again where reading fails."""
+
+    def first() -> Any:
+        for block in part.blocks():
+            return use(block)
+        raise PartError("there are no rows")
+
+    return tried(part, first, retries)
+
+
+def tried(part: Part, do: Callable[[], Any], retries: int) -> Any:
+    """Return the result of something done with a part; after so many failures, an error that names it."""
+    for attempt in range(retries + 1):
+        try:
+            return do()
+        except Exception as error:
+            if attempt == retries:
+                if isinstance(error, AdvisedError):
+                    raise PartError(*error.behind(f"{part.name}: ")) from error
+                text = " ".join(str(error).split()) or type(error).__name__
+                raise PartError(f"{part.name}: {text}") from error
+    raise AssertionError("unreachable")
+
+
+def bytes_of(d: Any) -> int:
+    """Return the bytes of a value's arrays."""
+    arrays, _ = d.to_parts() if not isinstance(getattr(d, "atoms", None), list) else ({"indices": d.indices}, {})
+    return int(sum(array.nbytes for array in arrays.values()))
+
+
+class Work(Protocol):
+    """What the nodes of a tree compute; sent to the workers with every node.
+
+    Leaves and merges give values with ``n_seen``, ``ridge``, ``sources``, ``to_parts``, ``save``, a length and an
+    effective dimension, and are functions of their arguments alone.
+    """
+
+    @property
+    def name(self) -> str:
+        """The word on the progress bar."""
+
+    def leaf(self, part: Part, number: int, seed: int, retries: int) -> tuple[Any, float]:
+        """Return the value of a part and its effective dimension."""
+
+    def merge(self, children: list[Any], seed: int) -> tuple[Any, float]:
+        """Return the merge of the children and its effective dimension."""
+
+    def load(self, path: Path) -> Any:
+        """Return a value that was kept in a file."""
+
+
+class TreeRun:
+    """Runs a tree, on a Dask cluster where a client is active, else on threads; what is finished is kept."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        parts: list[Part],
+        work: Work,
+        keep: Keep,
+        retries: int,
+        verbose: int,
+    ) -> None:
+        self.tree, self.parts, self.work = tree, parts, work
+        self.keep, self.retries, self.verbose = keep, retries, verbose
+        self._rows: dict[int, int] = {}
+        self._facts: dict[int, NodeFacts] = {}
+
+    def rows_of_leaves(self) -> list[int]:
+        """Return the number of rows of each leaf."""
+        return [self._rows[leaf] for leaf in range(self.tree.n_leaves)]
+
+    def result(self) -> tuple[Any, list[NodeFacts]]:
+        """Run what is left to do; return the root's value and the facts of every node that was run or kept."""
+        from tqdm.auto import tqdm
+
+        done, due = self._what_is_due()
+        total = len(due) + len(done)
+        with tqdm(
+            total=total, initial=len(done), desc=self.work.name, unit=" nodes", disable=not self.verbose
+        ) as bar:
+            if due:
+                self._compute(done, due, bar)
+        root = done[self.tree.root]
+        return root, [self._facts[node] for node in sorted(self._facts)]
+
+    def _what_is_due(self) -> tuple[dict[int, Any], set[int]]:
+        """Return the kept nodes that are needed, and those that must be computed: nothing below a kept node."""
+        done: dict[int, Any] = {}
+        due: set[int] = set()
+        stack = [self.tree.root]
+        while stack:
+            node = stack.pop()
+            kept = self.keep.load(node, self.work.load)
+            if kept is not None:
+                self._take(kept.sources, facts_of(node, kept, kept.effective_dimension(), 0.0))
+                done[node] = kept
+            else:
+                due.add(node)
+                stack.extend(self.tree.children(node))
+        return done, due
+
+    def _take(self, sources: Iterable[tuple[str, int]], facts: NodeFacts) -> None:
+        self._rows.update((int(name), rows) for name, rows in sources)
+        self._facts[facts.node] = facts
+
+    def _compute(self, done: dict[int, Any], due: set[int], bar: Any) -> None:
+        """Run what is due; where tasks run elsewhere, only facts and the root come here.
+
+        A node is a function of its place in the tree, so that one that is run again gives the same bits.
+        """
+        tasks: dict[int, Any] = {}
+        left: dict[int, Any] = {}
+        facts: list[Any] = []
+        with place() as runs:
+            try:
+                for node in sorted(due):
+                    children = [tasks.get(child, done.get(child)) for child in self.tree.children(node)]
+                    part = self.parts[node] if node < self.tree.n_leaves else None
+                    if part is not None and runs.remote:
+                        part = part.alone()
+                    rest = node, self.work, node_seed(self.keep.seed, node), self.retries, children
+                    tasks[node] = left[node] = runs.submit(
+                        run_node, part, *rest, name="merge" if part is None else "leaf"
+                    )
+                    facts.append(runs.submit(describe, tasks[node], name="facts"))
+                for described in runs.completed(facts):
+                    [(found, sources)] = runs.gathered([described])
+                    self._take(sources, found)
+                    if self.keep.folder is not None:
+                        self.keep.save(found.node, runs.gathered([left[found.node]])[0][0])
+                    del left[found.node]
+                    if not runs.remote:  # workers keep them: what a lost node is made of need not be computed again
+                        for child in self.tree.children(found.node):
+                            tasks.pop(child, None)
+                    bar.update(1)
+                done[self.tree.root] = runs.gathered([tasks[self.tree.root]])[0][0]
+            except BaseException:
+                if self.keep.folder is not None:
+                    for node, (d, _) in runs.rescued(left):
+                        self.keep.save(node, d)
+                runs.cancel([*tasks.values(), *facts])
+                raise
+
+
+def run_node(
+    part: Part | None,
+    node: int,
+    work: Work,
+    seed: int,
+    retries: int,
+    children: list[Any],
+) -> tuple[Any, NodeFacts]:
+    """Return a node's value and facts: a leaf where there is a part, else a merge.
+
+    On a cluster children come as the results of their own nodes.
+    """
+    start = time.perf_counter()
+    with engine.serial(), freed_memory_kept():
+        if part is None:
+            found = [child[0] if isinstance(child, tuple) else child for child in children]
+            d, dimension = work.merge(found, seed)
+        else:
+            d, dimension = work.leaf(part, node, seed, retries)
+    return d, facts_of(node, d, dimension, time.perf_counter() - start)
+
+
+def describe(result: tuple[Any, NodeFacts]) -> tuple[NodeFacts, tuple[tuple[str, int], ...]]:
+    """Return a node's facts and the names and sizes of its leaves: all that comes back but for the root."""
+    return result[1], result[0].sources
+
+
+def facts_of(node: int, d: Any, dimension: float, seconds: float) -> NodeFacts:
+    """Return what is recorded of a node."""
+    return NodeFacts(node, d.n_seen, len(d), dimension, d.ridge, seconds, bytes_of(d))

@@ -29,6 +29,7 @@ from squeak.cli.options import (
 from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_ending, check_outputs, going_on
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Categories, Files, Missing, Scale, Shuffled, source_from
+from squeak.data.columns import text_of
 
 
 class Task(StrEnum):
@@ -390,4 +391,4 @@ def _predictions(
             found |= dict(zip(("low", "high"), learner.predict_interval(block, coverage), strict=True))
         return found
     p, names = learner.predict_proba(block), learner.classes_
-    return {"prediction": learner.predict(block)} | {f"p({n})": p[:, at] for at, n in enumerate(names.tolist())}
+    return {"prediction": learner.predict(block)} | {f"p({text_of(n)})": p[:, at] for at, n in enumerate(names)}

@@ -89,6 +89,11 @@ def test_weights_are_unbiased_for_every_row(name, X):
     assert not biased(partial(stream, **SETTINGS[name]), X).any()
 
 
+def test_weights_are_unbiased_in_a_few_runs(X):
+    """The same for `make test`; `make test-slow` has all settings and five times the runs."""
+    assert not biased(stream, X, RUNS // 5).any()
+
+
 def tree_of(X, seed, shape):
     """Return the root of a merge tree over 5 leaves that keep all their rows."""
     rng = np.random.default_rng(seed)

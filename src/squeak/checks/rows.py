@@ -20,7 +20,7 @@ from squeak.core import storage
 from squeak.core.kernels import RBF
 from squeak.samplers.dictionary import Dictionary
 
-X = np.random.default_rng(20261116).standard_normal((600, 3))
+X = np.random.default_rng(20261116).standard_normal((400, 3))
 """The rows of all checks; few enough for any method."""
 
 Y = np.sin(X).sum(axis=1)

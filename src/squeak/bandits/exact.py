@@ -38,16 +38,14 @@ class ExactPosterior:
     Between calls: ``mean`` and ``variance`` are the formulas above for the pulls observed so far, and ``logdet`` is
     logdet(I + K_t/λ).
 
+    Source: The theory page, "Bandits".
+
     Parameters
     ----------
     kernel : resolved kernel
     arms : checked rows
     ridge : float
         λ = noise².
-
-    References
-    ----------
-    The theory page, "Bandits".
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:

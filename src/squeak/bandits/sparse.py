@@ -48,6 +48,8 @@ class SparsePosterior:
     Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken
     in; residual and signal are over λ, as leverage scores are.
 
+    Source: Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
+
     Parameters
     ----------
     kernel : resolved kernel
@@ -56,10 +58,6 @@ class SparsePosterior:
         λ = noise².
     variance : array of shape (A,), optional
         s² at every arm as known from elsewhere, for the first dictionary.
-
-    References
-    ----------
-    Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float, variance: Array | None = None) -> None:
@@ -146,16 +144,9 @@ class SparsePosterior:
     ) -> None:
         """Take a new dictionary, and the pulls told since the last call.
 
-        Parameters
-        ----------
-        members : array of ints
-            The dictionary: numbers of arms.
-        sure : array of bool
-            Which of them were sure to be in it; they make up the core.
-        pulled, counts, sums : arrays of shape (u,)
-            Every arm pulled, how often, and the sum of its rewards less the prior mean.
-        told, times : arrays
-            The arms that are new in ``counts``, and by how much.
+        ``members``: the dictionary: numbers of arms. ``sure``: which of them were sure to be in it; they make up
+        the core. ``pulled``, ``counts``, ``sums``: every arm pulled, how often, and the sum of its rewards less the
+        prior mean. ``told``, ``times``: the arms that are new in ``counts``, and by how much.
         """
         sure = sure if sure.any() else np.ones(len(members), dtype=bool)
         core = set(self._basis[: self._core]) | self._spare

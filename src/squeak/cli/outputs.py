@@ -34,16 +34,10 @@ def check_outputs(
 ) -> None:
     """Fail before a long run where its results could not be written, or would take the place of something else.
 
-    Parameters
-    ----------
-    inputs : paths, folders or globs
-        What the command reads; None for what was not given.
-    overwrite : bool
-        Whether the user allows it to take the place of an input, or of a file that is not ours.
-    squeak_files, others : paths
-        What the command writes at its end: .sqk files, which only take the place of others, and everything else.
-    states : paths
-        .sqk files that are written while the inputs are still read: those never take the place of an input.
+    ``inputs``: what the command reads; None for what was not given. ``overwrite``: whether the user allows it to
+    take the place of an input, or of a file that is not ours. ``squeak_files``, ``others``: what the command writes
+    at its end: .sqk files, which only take the place of others, and everything else. ``states``: .sqk files that
+    are written while the inputs are still read: those never take the place of an input.
     """
     from squeak.core.storage import StorageError, read
     from squeak.data.files import find_files

@@ -150,21 +150,8 @@ def source_from(
 ) -> Any:
     """Return the source of rows that options ask for.
 
-    Parameters
-    ----------
-    reading : Files
-        The group of options of the command.
-    data : list of str
-        Files, folders and globs.
-    target : str, optional
-    preprocessing : Preprocessing, None or "learn"
-        One that was learned before, which may be none at all; or the options say how it is learned.
-    seed : int
-        For the order of the parts.
-
-    Returns
-    -------
-    RowSource
+    ``data``: files, folders and globs. ``preprocessing``: one that was learned before, which may be none at all; or
+    the options say how it is learned. ``seed``: for the order of the parts.
     """
     import squeak as sq
 

@@ -290,20 +290,9 @@ class Saved:
 def take_apart(obj: Any, layout: Layout, prefix: str = "", **sizes: int) -> Parts:
     """Return the parts of an object that its table lists; what could not be read back raises.
 
-    Parameters
-    ----------
-    obj : object
-        An attribute that it does not have counts as None.
-    layout : mapping of str to Part or Piece
-        By the names of the attributes; dotted ones are those of its attributes' attributes.
-    prefix : str
-        What the names of the arrays shall begin with.
-    **sizes : int
-        Lengths that are known already.
-
-    Returns
-    -------
-    arrays, content : dict, dict
+    ``obj``: an attribute that it does not have counts as None. ``layout``: by the names of the attributes; dotted
+    ones are those of its attributes' attributes. ``prefix``: what the names of the arrays shall begin with.
+    ``**sizes``: lengths that are known already.
     """
     arrays: dict[str, Any] = {}
     content: dict[str, Any] = {}
@@ -332,21 +321,8 @@ def put_together(
 ) -> dict[str, Any]:
     """Return what a table lists, from a file's parts, by the names of the attributes; what does not fit raises.
 
-    Parameters
-    ----------
-    layout : mapping of str to Part or Piece
-    arrays, content : dict
-    kernel : kernel, optional
-        Stands for the file's where that was code.
-    prefix : str
-        What the names of the arrays begin with.
-    **sizes : int
-        Lengths that are known already.
-
-    Returns
-    -------
-    dict of str to object
-        Arrays are read-only.
+    ``kernel``: stands for the file's where that was code. ``prefix``: what the names of the arrays begin with.
+    ``**sizes``: lengths that are known already.
     """
     if not isinstance(content, dict):
         raise ValueError("its description is damaged")
@@ -371,16 +347,8 @@ def _count(piece: Piece, value: Any, sizes: dict[str, int]) -> None:
 def fill(obj: Obj, found: Mapping[str, Any]) -> Obj:
     """Set the attributes that :func:`put_together` found, but for those of attributes, and return the object.
 
-    Parameters
-    ----------
-    obj : object
-    found : mapping of str to object
-        What is None is left out, and so are properties that cannot be set: they are made of other attributes.
-
-    Returns
-    -------
-    object
-        The same.
+    ``found``: what is None is left out, and so are properties that cannot be set: they are made of other
+    attributes.
     """
     for path, value in found.items():
         settable = getattr(getattr(type(obj), path, None), "fset", True) is not None

@@ -21,20 +21,8 @@ def finite_rows(
 ) -> tuple[Array, IntArray | None]:
     """Return the finite rows of an array, and which of them they are (None for all).
 
-    Parameters
-    ----------
-    X, raw : arrays of the same shape
-        The rows, and their values as the user has them.
-    piece : Piece
-        Where they stand.
-    skip : bool
-        Whether the others are left out, or refused.
-    label : function from int to str
-        Words for a column by its place in X.
-
-    Returns
-    -------
-    rows, kept : array, array of int or None
+    ``X``, ``raw``: the rows, and their values as the user has them. ``piece``: where they stand. ``skip``: whether
+    the others are left out, or refused. ``label``: words for a column by its place in X.
     """
     finite = np.isfinite(X)
     if finite.all():

@@ -144,14 +144,8 @@ def learn(
 ) -> Preprocessing | None:
     """Return the preprocessing learned from the first pieces; None where an array passes as it is.
 
-    Parameters
-    ----------
-    names : sequence
-        The columns to use, as the request knows them.
-    positions : sequence of int
-        Where they stand in an array.
-    float32 : bool
-        Whether all of them are float32 in every file.
+    ``names``: the columns to use, as the request knows them. ``positions``: where they stand in an array.
+    ``float32``: whether all of them are float32 in every file.
     """
     first = pieces[0]
     if first.is_table:

@@ -14,10 +14,6 @@ class NpyFile:
     """An array in a file, of which slices of rows are read.
 
     A memory map would end the process when the file becomes shorter; here that is an error.
-
-    Parameters
-    ----------
-    path : Path
     """
 
     def __init__(self, path: Path) -> None:

@@ -14,22 +14,7 @@ from squeak.data.source import RowSource
 def originals(source: RowSource, numbers: IntArray) -> Any:
     """Return an Arrow table of some rows with every column of the source, in one pass.
 
-    Parameters
-    ----------
-    source : RowSource
-    numbers : array of int
-        Ascending, counted over the rows that the source keeps: the numbers that samplers give.
-
-    Returns
-    -------
-    pyarrow.Table
-
-    Examples
-    --------
-    >>> import numpy as np, squeak
-    >>> from squeak.data.original import originals
-    >>> originals(squeak.rows(np.arange(6.0).reshape(3, 2)), np.array([0, 2])).to_pydict()
-    {'0': [0.0, 4.0], '1': [1.0, 5.0]}
+    ``numbers``: ascending, counted over the rows that the source keeps: the numbers that samplers give.
     """
     import pyarrow as pa
 

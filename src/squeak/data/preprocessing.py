@@ -140,12 +140,7 @@ class Preprocessing:
         return tuple(column.name for column in self.columns)
 
     def spans(self) -> Iterator[tuple[Column, slice]]:
-        """Yield every column with the places of its numbers in a row.
-
-        Returns
-        -------
-        iterator of (column, slice)
-        """
+        """Yield every column with the places of its numbers in a row."""
         ends = np.cumsum([len(column.features) for column in self.columns]).tolist()
         return zip(self.columns, map(slice, [0, *ends[:-1]], ends), strict=True)
 
@@ -302,12 +297,7 @@ class Preprocessing:
         return f"(x − {self.centre[place]:.6g}) / {self.scale[place]:.6g}{clipped}"
 
     def to_parts(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the numbers as arrays, their names beginning with ``prefix``, and the rest as JSON data.
-
-        Returns
-        -------
-        arrays, content : dict, dict
-        """
+        """Return the numbers as arrays, their names beginning with ``prefix``, and the rest as JSON data."""
         arrays, content = parts(PARTS, vars(self), prefix, d=self.n_features)
         if self.fill is not None:
             arrays[f"{prefix}fill"] = self.fill
@@ -322,12 +312,7 @@ class Preprocessing:
     def from_parts(
         cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None, prefix: str = ""
     ) -> Preprocessing:
-        """Return the preprocessing that :meth:`to_parts` took apart; anything unexpected is an error.
-
-        Returns
-        -------
-        Preprocessing
-        """
+        """Return the preprocessing that :meth:`to_parts` took apart; anything unexpected is an error."""
         found, columns = checked(PARTS, arrays, content, prefix), content.get("columns")
         if not isinstance(columns, list):
             raise ValueError("the description of the preprocessing is damaged")

@@ -137,12 +137,7 @@ class RowSource:
         return False
 
     def kept_pieces(self) -> Iterator[tuple[Piece, IntArray]]:
-        """Yield the rows as they stand, with all their columns, and which rows of each piece are kept.
-
-        Returns
-        -------
-        iterator of (Piece, array of int)
-        """
+        """Yield the rows as they stand, with all their columns, and which rows of each piece are kept."""
         for part in self._order().tolist():
             for piece in self.reader.pieces(part, list(self.reader.names), 0, block_rows(1)):
                 which = self._encode(self._split(self._needed(piece)))[2] if self.skip else None

@@ -108,14 +108,7 @@ class TransformsBlocks:
 def by_blocks(method: Method) -> Method:
     """Make a method that answers a :class:`Block` answer a row source too, with the rows never all in memory.
 
-    Parameters
-    ----------
-    method : function
-        Its first argument is the rows; it returns an array, or several, with an entry for each row.
-
-    Returns
-    -------
-    function
+    ``method``: its first argument is the rows; it returns an array, or several, with an entry for each row.
     """
 
     @wraps(method)

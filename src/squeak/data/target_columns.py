@@ -28,25 +28,9 @@ def folds_of(numbers: IntArray) -> IntArray:
     The numbers are mixed (by the finaliser of SplitMix64), so that a table in which categories come in turns does
     not put all rows of one of them into one fold.
 
-    Parameters
-    ----------
-    numbers : array of int of shape (n,)
-        The rows' numbers in their file or table.
+    ``numbers``: the rows' numbers in their file or table.
 
-    Returns
-    -------
-    array of int of shape (n,)
-
-    References
-    ----------
-    Steele, Lea, Flood (2014): "Fast splittable pseudorandom number generators", OOPSLA.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.data.target_columns import folds_of
-    >>> np.bincount(folds_of(np.arange(10_000))).tolist()
-    [1935, 2027, 2000, 1973, 2065]
+    Source: Steele, Lea, Flood (2014): "Fast splittable pseudorandom number generators", OOPSLA.
     """
     mixed = (np.asarray(numbers).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -116,19 +100,8 @@ class TargetColumn:
     ) -> TargetColumn:
         """Return the encoding learned from rows.
 
-        Parameters
-        ----------
-        name, values, outputs
-            As the class has them.
-        codes : array of int of shape (n,)
-            Each row's place among the values; negative, or beyond them, for rows to leave out.
-        Y : array of shape (n, k)
-            The targets; NaN for rows to leave out.
-        folds : array of int of shape (n,)
-
-        Returns
-        -------
-        TargetColumn
+        ``name``, ``values``, ``outputs``: as the class has them. ``codes``: each row's place among the values;
+        negative, or beyond them, for rows to leave out. ``Y``: the targets; NaN for rows to leave out.
         """
         known = (codes >= 0) & (codes < len(values)) & np.isfinite(Y).all(axis=1)
         cells, length = folds[known] * len(values) + codes[known], FOLDS * len(values)
@@ -163,12 +136,7 @@ class TargetColumn:
     def encode(self, column: Any, out: Array, folds: IntArray | None = None) -> None:
         """Write an Arrow column into ``out`` of shape (n, outputs), NaN where missing.
 
-        Parameters
-        ----------
-        column : Arrow column
-        out : array of shape (n, outputs)
-        folds : array of int of shape (n,), optional
-            The folds to leave out, for rows of a fit.
+        ``folds``: the folds to leave out, for rows of a fit.
         """
         codes, missing = category_codes(column, self.name, self.values)
         out[:] = self.statistics[FOLDS if folds is None else folds, codes]

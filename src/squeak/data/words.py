@@ -45,22 +45,7 @@ def types_of(kind: str | None) -> Iterator[Any]:
 
 
 def read_words(text: Any, wanted: Any, most: int | None = None) -> Read | None:
-    """Return text as values of a type, null where it is missing or a word; None for more than ``most`` words.
-
-    Parameters
-    ----------
-    text : Arrow array of strings
-    wanted : Arrow type
-    most : int, optional
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from squeak.data.words import read_words
-    >>> read = read_words(pa.array(["1", " 2.5", "?", None, "?"]), pa.float64())
-    >>> read.values.to_pylist(), read.words, read.rows.tolist()
-    ([1.0, 2.5, None, None, None], {'?': 2}, [2, 4])
-    """
+    """Return text as values of a type, null where it is missing or a word; None for more than ``most`` words."""
     import pyarrow as pa
 
     try:
@@ -85,12 +70,8 @@ def read_words(text: Any, wanted: Any, most: int | None = None) -> Read | None:
 def read_but_for_few(text: Any, kind: str | None, least: int = 0) -> tuple[Any, Read] | None:
     """Return the type that text is but for a few words, and how it reads; None for what is just text.
 
-    Parameters
-    ----------
-    kind : str or None
-        The kind that is expected; half of the values may then be words.
-    least : int
-        More different values than this must be of the type.
+    ``kind``: the kind that is expected; half of the values may then be words. ``least``: more different values than
+    this must be of the type.
     """
     import pyarrow as pa
 

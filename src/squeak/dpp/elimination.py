@@ -26,18 +26,8 @@ def sample_from_factor(factor: Array, uniforms: Array) -> IntArray:
     What is left for S is Σ_j = Σ_{j+1} + c cᵀ, for j beside S it is C_jj·c, and for j itself C_jj²; the
     probability is 1 less the ratio of determinants without and with j. Out, j leaves Σ_j; in, it borders it.
 
-    References
-    ----------
-    Our own arrangement of the chain rule; Launay, Galerne, Desolneux, "Exact sampling of determinantal point
-    processes without eigendecomposition", 2018, decide the rows in order with the marginal kernel instead.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.dpp.elimination import sample_from_factor
-    >>> L = np.array([[1.0, 1.0], [1.0, 1.0]])                    # two equal rows: never both
-    >>> sample_from_factor(np.linalg.cholesky(np.eye(2) + L), np.array([0.1, 0.1]))
-    array([1])
+    Source: Our own arrangement of the chain rule; Launay, Galerne, Desolneux, "Exact sampling of determinantal
+    point processes without eigendecomposition", 2018, decide the rows in order with the marginal kernel instead.
     """
     squares = np.square(factor.diagonal())
     candidates = np.flatnonzero(uniforms * squares < squares - 1.0)[::-1].tolist()

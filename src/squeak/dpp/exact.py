@@ -214,9 +214,8 @@ def sample_projection(V: Array, rng: np.random.Generator) -> IntArray:
     Each row is drawn in proportion to the squared length of what the rows before it leave of its part of V:
     O(n·k²).
 
-    References
-    ----------
-    Kulesza, Taskar 2012, algorithm 1, with the update of a Cholesky factor in place of a new basis each time.
+    Source: Kulesza, Taskar 2012, algorithm 1, with the update of a Cholesky factor in place of a new basis each
+    time.
     """
     n, k = V.shape
     left = np.einsum("ij,ij->i", V, V)

@@ -33,9 +33,7 @@ class ScaleSearch:
     lower end of a bracket, else the upper end; the next scale is the geometric mean. It ends at a ratio of
     1 + 1/(k + 3)², or where two of the sizes were hits.
 
-    References
-    ----------
-    Calandriello, Dereziński, Valko, "Sampling from a k-DPP without looking at all items", NeurIPS 2020.
+    Source: Calandriello, Dereziński, Valko, "Sampling from a k-DPP without looking at all items", NeurIPS 2020.
     """
 
     def __init__(self, k: int, scale: float) -> None:

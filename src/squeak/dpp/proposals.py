@@ -128,13 +128,7 @@ class Proposer:
     def decide(self, drawn: Drawn, X: Rows, values: Array | None) -> IntArray | None:
         """Return a sample of DPP(αL), or None for a proposal that is refused.
 
-        Parameters
-        ----------
-        drawn : Drawn
-        X : rows
-            Those drawn.
-        values : array, optional
-            Their kernel matrix, where it is known.
+        ``X``: those drawn. ``values``: their kernel matrix, where it is known.
         """
         prepared, rng = self.prepared, drawn.rng
         rows, counts = drawn.rows, drawn.counts

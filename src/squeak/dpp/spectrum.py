@@ -29,13 +29,8 @@ def expected_size(eigenvalues: Array, scale: float = 1.0) -> float:
 def solve_scale(size: float, eigenvalues: Array, residual: float = 0.0) -> float:
     """Return the α at which Σ αλ/(1 + αλ) + α·residual = size; the left side only grows with α.
 
-    Parameters
-    ----------
-    size : float
-        Positive, and below the number of positive eigenvalues unless there is a residual.
-    eigenvalues : array
-    residual : float
-        The part of the trace that the eigenvalues leave out, in directions that are all small.
+    ``size``: positive, and below the number of positive eigenvalues unless there is a residual. ``residual``: the
+    part of the trace that the eigenvalues leave out, in directions that are all small.
     """
     positive = eigenvalues[eigenvalues > 0]
     if not size < len(positive) and residual <= 0:

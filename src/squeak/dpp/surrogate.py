@@ -42,6 +42,9 @@ def span_of(kernel: Any, atoms: Rows) -> EigenFeatures:
 class Surrogate:
     """A = Σ g_j e_j e_jᵀ: coordinates of rows along the e_j, and the g_j.
 
+    Source: Dereziński, Calandriello, Valko, NeurIPS 2019, and the same authors, NeurIPS 2020: l_i, z and log det of
+    DPP-VFX (projected) and of α-DPP (weighted).
+
     Parameters
     ----------
     features : EigenFeatures
@@ -50,11 +53,6 @@ class Surrogate:
         The g_j.
     residual : float
         Σ k(x, x) − ‖z(x)‖² over all rows, where it is known; else 0.
-
-    References
-    ----------
-    Dereziński, Calandriello, Valko, NeurIPS 2019, and the same authors, NeurIPS 2020: l_i, z and
-    log det of DPP-VFX (projected) and of α-DPP (weighted).
     """
 
     features: EigenFeatures

@@ -38,13 +38,7 @@ LIMIT = 480
 
 
 class SlowDirections:
-    """Columns z with zᵀℒz = I in normalised coordinates and their images t = Nz; none in a well connected graph.
-
-    Parameters
-    ----------
-    system : NormalisedSystem
-    edges : Edges
-    """
+    """Columns z with zᵀℒz = I in normalised coordinates and their images t = Nz; none in a well connected graph."""
 
     def __init__(self, system: NormalisedSystem, edges: Edges) -> None:
         n = edges.n_nodes

@@ -118,15 +118,8 @@ def check_edges(
 ) -> Edges:
     """Return clean edges: loops dropped, u < v, order and parallel edges kept; refuse what no graph has.
 
-    Parameters
-    ----------
-    u, v : array of int
-    weights : array, optional
-        1 for every edge where left out. Edges of weight 0 are no edges.
-    n_nodes : int, optional
-        The largest node number and one more, where left out.
-    place, first
-        Words and the number of the first edge, for messages.
+    ``weights``: 1 for every edge where left out. Edges of weight 0 are no edges. ``n_nodes``: the largest node
+    number and one more, where left out. ``place``, ``first``: words and the number of the first edge, for messages.
     """
     u, v = _nodes(u, place, first), _nodes(v, place, first)
     if u.shape != v.shape:

@@ -28,15 +28,7 @@ def is_text(path: Path) -> bool:
 def open_edges(source: Any, **how: Any) -> RowSource | Iterator[Any]:
     """Return a row source of edges for CSV, Parquet and npy, or an iterator of blocks for text files.
 
-    Parameters
-    ----------
-    source : path or list of paths
-    **how
-        Parameters of :func:`squeak.rows`, for files that are not text.
-
-    Returns
-    -------
-    RowSource or iterator of arrays
+    ``**how``: parameters of :func:`squeak.rows`, for files that are not text.
     """
     paths = [Path(one) for one in (source if isinstance(source, list) else [source])]
     if all(is_text(path) for path in paths):
@@ -118,18 +110,7 @@ def read_edges(source: Any, n_nodes: int | None = None) -> Edges:
 
 
 def write_edges(edges: Edges, path: str | os.PathLike[str]) -> None:
-    """Write an edge list with weights: Parquet, CSV, npy or text by the ending; whole or not at all.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from squeak.graphs.edges import check_edges
-    >>> from squeak.graphs.files import read_edges, write_edges
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_edges(check_edges([0, 1], [1, 2], [0.5, 2.0]), folder + "/h.parquet")
-    ...     read_edges(folder + "/h.parquet").weights
-    array([0.5, 2. ])
-    """
+    """Write an edge list with weights: Parquet, CSV, npy or text by the ending; whole or not at all."""
     kind = Path(path).suffix.lower()
     if kind not in (".parquet", ".csv", ".npy", *TEXT):
         raise ValueError(f"{Path(path).name}: edges are written as .parquet, .csv, .npy or .txt")

@@ -35,14 +35,6 @@ def bridges(edges: Edges) -> NDArray[np.bool_]:
     Every edge outside a spanning forest adds a random 64-bit number at one end and takes it off at the other.
     The sum over the nodes below a forest edge is 0 if no other edge leaves them; if one does, it is 0 with
     probability 2⁻⁶⁴. So no bridge is ever missed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.graphs.edges import check_edges
-    >>> from squeak.graphs.forest import bridges
-    >>> bridges(check_edges([0, 1, 0, 2], [1, 2, 2, 3]))  # a triangle with a tail
-    array([False, False, False,  True])
     """
     found = np.zeros(len(edges), dtype=bool)
     if len(edges) == 0:

@@ -32,14 +32,10 @@ class Form:
 def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     """Return the edges of a graph and the way back.
 
-    Parameters
-    ----------
-    graph : scipy.sparse matrix or array, dense matrix, networkx graph, edge array, tuple, path or Edges
-        A symmetric adjacency matrix; an integer array of shape (m, 2); an array of shape (m, 3) whose last
-        column are weights; a tuple (u, v) or (u, v, weights); a file that :func:`squeak.graphs.edge_blocks`
-        reads. Loops are dropped, parallel edges added up; directed graphs are refused.
-    n_nodes : int, optional
-        For edges: the number of nodes, where the last ones may have no edge.
+    ``graph``: a symmetric adjacency matrix; an integer array of shape (m, 2); an array of shape (m, 3) whose last
+    column are weights; a tuple (u, v) or (u, v, weights); a file that :func:`squeak.graphs.edge_blocks` reads.
+    Loops are dropped, parallel edges added up; directed graphs are refused. ``n_nodes``: for edges: the number of
+    nodes, where the last ones may have no edge.
     """
     if isinstance(graph, Edges):
         return Form(merged(graph), lambda edges: edges)
@@ -109,16 +105,6 @@ def read_networkx(graph: Any) -> Form:
     attributes, and the attributes of the edges that were kept; only ``weight`` is new.
 
     Nothing is imported: whoever has such a graph has networkx.
-
-    Examples
-    --------
-    >>> import networkx as nx
-    >>> from squeak.graphs.forms import read_networkx
-    >>> form = read_networkx(nx.path_graph(["a", "b", "c"]))
-    >>> form.edges.u, form.edges.v
-    (array([0, 1]), array([1, 2]))
-    >>> list(form.back(form.edges).edges(data="weight"))
-    [('a', 'b', 1.0), ('b', 'c', 1.0)]
     """
     if not hasattr(graph, "is_directed"):
         raise TypeError(f"a graph cannot be read from a networkx {type(graph).__name__}")

@@ -179,18 +179,8 @@ class Oracle:
 def leverage_of(edges: Edges, method: str = "auto", *, ridge: float = 0.0, seed: int = 0, **options: Any) -> Array:
     """Return the leverage of every edge; parallel edges share that of their pair by weight.
 
-    Parameters
-    ----------
-    edges : Edges
-    method, ridge
-        See :func:`squeak.graphs.effective_resistances`.
-    seed : int
-    **options
-        Of :class:`Scoring`: ``error``, ``tol``, ``n_projections``.
-
-    Returns
-    -------
-    array, shape (m,)
+    ``method``, ``ridge``: see :func:`squeak.graphs.effective_resistances`. ``**options``: of :class:`Scoring`:
+    ``error``, ``tol``, ``n_projections``.
     """
     scoring = Scoring(ridge, method=method, **options)
     return Oracle(edges, scoring, seed).own_scores(edges.weights) if len(edges) else np.zeros(0)

@@ -31,12 +31,7 @@ def far_apart(graph: Edges) -> bool:
 def leverage_by_scales(graph: Edges, ridge: float, score: Callable[[Edges, float], Array]) -> Array:
     """Return the leverage of every edge, as ``score`` finds it for a graph with weights of nearly one scale.
 
-    Parameters
-    ----------
-    graph : Edges
-        All pairs different, sorted.
-    ridge : float
-    score : function of a graph and a ridge
+    ``graph``: all pairs different, sorted.
     """
     if not far_apart(graph):
         return score(graph, ridge)

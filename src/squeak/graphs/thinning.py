@@ -52,22 +52,7 @@ def drawn_by_node(edges: Edges, chances: Array, rng: np.random.Generator) -> NDA
     random order side by side, each as long as its chance, and takes those under the marks 1 apart that begin at a
     random place. Every edge is kept with its chance; the nodes draw independently of each other.
 
-    Parameters
-    ----------
-    edges : Edges
-    chances : array
-        From 0 to 1.
-    rng : Generator
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.graphs.edges import check_edges
-    >>> from squeak.graphs.thinning import drawn_by_node
-    >>> pairs = check_edges(np.repeat(np.arange(100), 10), np.tile(np.arange(100, 110), 100))  # 10 edges a node
-    >>> kept = drawn_by_node(pairs, np.full(1000, 0.3), np.random.default_rng(0))
-    >>> np.unique(np.bincount(pairs.u[kept]))  # 3 of each 10
-    array([3])
+    ``chances``: from 0 to 1.
     """
     order, owners = _in_turns(edges, chances, rng)
     lengths = chances[order]

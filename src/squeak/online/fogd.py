@@ -35,9 +35,7 @@ class FourierLearner(GradientLearner):
     z(x) = [cos(Wᵀx), sin(Wᵀx)]/√D, the D columns of W from the kernel's spectral density: zᵀz' ≈ k(x, x'). They
     are drawn when they are needed, for a file does not hold them.
 
-    References
-    ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
+    Source: Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
     """
 
     _state: ClassVar[Layout] = {"weights": numbers("outputs", "features"), "n_seen": whole()}
@@ -93,9 +91,7 @@ class FourierLearner(GradientLearner):
 class DualLearner(SupportLearner):
     """A budget of kept rows; over it, the one with the smallest coefficient is moved into the Fourier features.
 
-    References
-    ----------
-    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016).
+    Source: Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016).
     """
 
     _state: ClassVar[Layout] = {**SupportLearner._state, "fourier_weights": numbers("features", "outputs")}

@@ -61,9 +61,7 @@ class NewtonLearner(Stored):
     A row is first predicted and learned in the present space and then offered to KORS: an atom counts from the
     next row on. Between calls every head has as many coordinates as the space.
 
-    References
-    ----------
-    Thesis, algorithm 14; the theory page, "Online learning".
+    Source: Thesis, algorithm 14; the theory page, "Online learning".
     """
 
     _state: ClassVar[Layout] = {

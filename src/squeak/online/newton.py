@@ -97,6 +97,8 @@ class StepRule:
 class NewtonHead(Stored):
     """The state of online Newton steps for one output; between calls P = A⁻¹, both lower triangles only.
 
+    Source: Thesis, algorithm 14; the theory page, "Online learning".
+
     Parameters
     ----------
     rule : StepRule
@@ -104,10 +106,6 @@ class NewtonHead(Stored):
         A begins as alpha·I.
     restarts : bool
         What a new coordinate does: begin anew in the larger space (PROS-N-KONS), or go on (CON-KONS).
-
-    References
-    ----------
-    Thesis, algorithm 14; the theory page, "Online learning".
     """
 
     _state: ClassVar[Layout] = {

@@ -18,16 +18,7 @@ SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 class Scale:
-    """A straight or logarithmic scale from ``low`` to ``high``, with a few round ticks.
-
-    Examples
-    --------
-    >>> from squeak.report.scales import Scale
-    >>> Scale([0.3, 9.6]).ticks()
-    [2.0, 4.0, 6.0, 8.0]
-    >>> Scale([3, 4000], log=True).ticks()
-    [10.0, 100.0, 1000.0]
-    """
+    """A straight or logarithmic scale from ``low`` to ``high``, with a few round ticks."""
 
     def __init__(self, values: Iterable[float], log: bool = False, zero: bool = False, pad: float = 0.0) -> None:
         found = np.asarray(list(values), dtype=np.float64)

@@ -36,14 +36,7 @@ def join(*parts: Any) -> Safe:
 
 
 def tag(element: str, /, *children: Any, **attributes: Any) -> Safe:
-    """Return an element; ``class_`` is the attribute class, and an underscore within a name a hyphen.
-
-    Examples
-    --------
-    >>> from squeak.report.tags import tag
-    >>> tag("p", "<script>", tag("b", 1), class_="x")
-    '<p class="x">&lt;script&gt;<b>1</b></p>'
-    """
+    """Return an element; ``class_`` is the attribute class, and an underscore within a name a hyphen."""
     words = []
     for key, value in attributes.items():
         if value is None or value is False:

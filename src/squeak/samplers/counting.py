@@ -27,13 +27,7 @@ class Tally:
 
 
 class CountingKernel(Kernel):
-    """Any kernel, with every value that is computed counted in ``tally``.
-
-    Parameters
-    ----------
-    kernel : kernel
-    tally : Tally
-    """
+    """Any kernel, with every value that is computed counted in ``tally``."""
 
     def __init__(self, kernel: Any, tally: Tally) -> None:
         self.kernel = kernel

@@ -31,9 +31,7 @@ def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
     P = K(K + ridge·I)⁻¹ = C Cᵀ and P̃ = C diag(w) Cᵀ; the error is two-sided, both ends count. The eigenvectors of
     K are found once, so that many dictionaries of the same rows are measured cheaply.
 
-    References
-    ----------
-    Thesis, definition 2.1; the theory page.
+    Source: Thesis, definition 2.1; the theory page.
     """
     eigenvalues, vectors = eigh(K, check_finite=False)
     check_resolved(eigenvalues, ridge)

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import copies, kernel_row
+from squeak.bandits.posterior import copies, highest, kernel_row, upper_bound
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, take

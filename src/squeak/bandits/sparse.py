@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
-from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import copies, kernel_row
+from squeak.bandits.posterior import copies, highest, kernel_row, upper_bound
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.nystrom import IN_SPAN, FixedFeatures, spanning_features

@@ -190,7 +190,7 @@ class _Command:
 
 def _words(source: Any, n: int) -> list[list[str]]:
     """Return the columns that rows are compared by as they stand in the data, as text; "" where one is empty."""
-    from squeak.data.original import originals
+    from squeak.data.source import originals
 
     table = originals(source, np.arange(n)).select([str(name) for name in source.column_names])
     columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in table.columns]

@@ -12,6 +12,7 @@ from squeak.core.advice import InputWarning
 from squeak.data.columns import kind_of
 from squeak.data.csv_faults import (
     KINDS,
+    MOST_WORDS,
     Fault,
     WordError,
     bad_bytes,
@@ -20,13 +21,15 @@ from squeak.data.csv_faults import (
     check_quotes,
     explained,
     fault_of,
+    read_but_for_few,
+    read_words,
     short,
+    types_of,
 )
 from squeak.data.csv_text import MOST_BYTES, CsvFormat, CsvText
 from squeak.data.files import Unchanged, Wanted, compare_kinds, sample
 from squeak.data.pieces import Piece
 from squeak.data.readers import Reader
-from squeak.data.words import MOST_WORDS, read_but_for_few, read_words, types_of
 
 MOST_CLASSES = 100
 """A target of no more different numbers, and a few words, may be classes: it stays text."""

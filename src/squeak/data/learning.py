@@ -22,11 +22,10 @@ from squeak.data.columns import (
     text_of,
     texts,
 )
-from squeak.data.encodings import Column, category_column
 from squeak.data.pieces import Piece
 from squeak.data.preprocessing import Preprocessing, missing_column
 from squeak.data.scaling import learn_scale
-from squeak.data.target_columns import TargetColumn, folds_of
+from squeak.data.target_columns import Column, TargetColumn, category_column, folds_of
 from squeak.data.targets import targets_as_numbers
 
 SCALES = (None, "standard", "robust")

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from squeak.core.rows import refuse_masked
 from squeak.core.state import checked, numbers, parts, text, whole
 from squeak.core.types import Array, IntArray, Rows
-from squeak.data.bad_rows import finite_rows, finite_sparse
 from squeak.data.columns import (
     OTHER,
     CodeColumn,
@@ -24,10 +23,9 @@ from squeak.data.columns import (
     OneHotColumn,
     texts,
 )
-from squeak.data.encodings import Column, column_from_data, column_to_data
-from squeak.data.pieces import Piece, as_table
+from squeak.data.pieces import Piece, as_table, finite_rows, finite_sparse
 from squeak.data.scaling import soft_clip, soft_unclip
-from squeak.data.target_columns import TargetColumn, folds_of
+from squeak.data.target_columns import Column, TargetColumn, column_from_data, column_to_data, folds_of
 
 FLOAT = np.finfo(np.float64)
 

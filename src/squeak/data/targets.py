@@ -9,9 +9,8 @@ import numpy as np
 
 from squeak.core.advice import InputError
 from squeak.core.types import Array, IntArray
-from squeak.data.bad_rows import SKIP
 from squeak.data.columns import ColumnError, kind_of, numbers, texts
-from squeak.data.pieces import Piece
+from squeak.data.pieces import SKIP, Piece
 
 
 def is_name(target: Any) -> bool:

@@ -11,7 +11,7 @@ Examples
 """
 
 from squeak.dpp.exact import ExactDPP
-from squeak.dpp.limits import RejectionLimitError
+from squeak.dpp.proposals import RejectionLimitError
 from squeak.dpp.spectrum import scale_for_size
 from squeak.dpp.vfx import DPP
 

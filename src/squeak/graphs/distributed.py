@@ -15,19 +15,15 @@ from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
 from squeak.core.seeds import draw_seed
 from squeak.data import RowSource
-from squeak.graphs.base import GraphPlan, Sparsifier, make_plan
 from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.files import is_text, open_edges, text_blocks
 from squeak.graphs.oracle import Oracle
-from squeak.graphs.sample import EdgeSample, joined
-from squeak.graphs.state import StreamState
-from squeak.graphs.thinning import shrink
-from squeak.trees.kept_nodes import Keep
+from squeak.graphs.sample import EdgeSample, joined, shrink
+from squeak.graphs.state import GraphPlan, Sparsifier, StreamState, make_plan
 from squeak.trees.parts import Part, PartError
-from squeak.trees.run import NodeFacts, TreeRun, tried
-from squeak.trees.shape import TreeShaped
-from squeak.trees.tree import Tree
+from squeak.trees.run import Keep, NodeFacts, TreeRun, tried
+from squeak.trees.tree import Tree, TreeShaped
 
 
 @parameters

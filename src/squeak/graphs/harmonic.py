@@ -18,7 +18,7 @@ from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
-from squeak.graphs.elimination import grounded_solution
+from squeak.graphs.exact import grounded_solution
 from squeak.graphs.forest import forest_beyond
 from squeak.graphs.forms import ASYMMETRY, is_networkx, is_path, read_graph
 from squeak.graphs.neighbours import knn_edges, row_scales, similarities

@@ -7,7 +7,7 @@
 from squeak.online.batch import Batch
 from squeak.online.first_order import KernelOGDClassifier, KernelOGDRegressor
 from squeak.online.fogd import DualSGDClassifier, DualSGDRegressor, FOGDClassifier, FOGDRegressor
-from squeak.online.kons import KonsClassifier, KonsRegressor
+from squeak.online.kons import KonsClassifier, KonsRegressor, SketchedKonsClassifier, SketchedKonsRegressor
 from squeak.online.nogd import NOGDClassifier, NOGDRegressor
 from squeak.online.pros_n_kons import (
     BudgetKonsClassifier,
@@ -17,7 +17,6 @@ from squeak.online.pros_n_kons import (
     ProsNKonsClassifier,
     ProsNKonsRegressor,
 )
-from squeak.online.sketched_kons import SketchedKonsClassifier, SketchedKonsRegressor
 from squeak.online.validation import Progress, progressive_validation, regret_bound
 
 __all__ = [

@@ -12,7 +12,7 @@ from squeak.core.checks import check_whole
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
 from squeak.report.given import Given, preprocessing_of
-from squeak.report.looking import answers_of, dense, looked_at, replaced, spans_of
+from squeak.report.importance import answers_of, dense, looked_at, replaced, spans_of
 
 ENDS = 0.05, 0.95
 """The quantiles between which a column is looked at: beyond them there are few rows to learn from."""

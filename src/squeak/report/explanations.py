@@ -9,12 +9,9 @@ import numpy as np
 from squeak.report.charts import named_bars
 from squeak.report.dependence import MOST_SHOWN, Dependence, partial_dependence
 from squeak.report.given import MOST_NAMED, Given, has_targets
-from squeak.report.importance import Importance, permutation_importance, relevance
-from squeak.report.looking import spans_of
-from squeak.report.plot import Plot
-from squeak.report.scales import Scale
-from squeak.report.shell import Panel, Tab
-from squeak.report.tags import Safe, number
+from squeak.report.importance import Importance, permutation_importance, relevance, spans_of
+from squeak.report.plot import Plot, Scale
+from squeak.report.shell import Panel, Safe, Tab, number
 
 OPERATIONS = 1e11
 """About so many multiplications may the permutations take; rows are left out until they do."""

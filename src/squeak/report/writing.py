@@ -10,15 +10,13 @@ from typing import Any
 from squeak.core.outputs import replacing
 from squeak.data import Preprocessing
 from squeak.report.certificate import Penalty
-from squeak.report.choice import choice_tab, parts_of
 from squeak.report.dictionary import Look, atoms_tab, dictionary_tabs, facts_of
 from squeak.report.explanations import explanations_tab
 from squeak.report.given import Given, column_names, dictionary_of, kernel_of, read_given
 from squeak.report.learners import coefficients_of, learner_tab, scores_function
 from squeak.report.others import bandit_facts, bandit_tab, box_tab, dpp_tab, edges_tab, features_tab, online_tab
-from squeak.report.settings import settings_tab
-from squeak.report.shell import Page, Tab
-from squeak.report.tags import number
+from squeak.report.settings import choice_tab, parts_of, settings_tab
+from squeak.report.shell import Page, Tab, number
 from squeak.samplers.dictionary import Dictionary
 
 Content = tuple[list[Tab], list[tuple[str, str]]]

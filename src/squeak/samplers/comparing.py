@@ -19,16 +19,14 @@ from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.data import gather
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Sampler, filled_in, own_kernel
 from squeak.samplers.bless import Bless, BlessR
-from squeak.samplers.counting import CountingKernel, Tally
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.exact import ExactRLS
 from squeak.samplers.kors import Kors
-from squeak.samplers.many_step import ManyStep
-from squeak.samplers.quality import Judge
+from squeak.samplers.quality import CountingKernel, Judge, Tally
 from squeak.samplers.recursive import Recursive
 from squeak.samplers.rpcholesky import GreedyCholesky, RPCholesky
 from squeak.samplers.squeak import Squeak
-from squeak.samplers.two_step import TwoStep
+from squeak.samplers.two_step import ManyStep, TwoStep
 from squeak.samplers.uniform import Uniform
 
 DENSE = ("ExactRLS",)

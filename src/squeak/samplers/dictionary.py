@@ -24,8 +24,7 @@ from squeak.core.rows import (
 from squeak.core.saved import KernelPiece, Layout, NestedPiece, RowsPiece, Saved, SourcesPiece
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import Preprocessing, RowSource
-from squeak.samplers.notebook import dictionary_html
-from squeak.samplers.record import Record
+from squeak.samplers.record import Record, dictionary_html
 
 
 @dataclass(frozen=True, eq=False, repr=False)

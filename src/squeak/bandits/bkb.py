@@ -176,13 +176,7 @@ class Batch:
     date is still an upper bound. After each choice the bounds of those arms alone are made anew that might be the
     highest.
 
-    Parameters
-    ----------
-    model : SparsePosterior
-        As it was at the last feedback.
-    width : float
-        β in ridge-leverage units.
-    active : array of bool
+    ``model``: as it was at the last feedback. ``width``: β in ridge-leverage units.
     """
 
     def __init__(self, model: SparsePosterior, width: float, active: BoolArray) -> None:

@@ -39,12 +39,7 @@ class ExactPosterior:
 
     Source: The theory page, "Bandits".
 
-    Parameters
-    ----------
-    kernel : resolved kernel
-    arms : checked rows
-    ridge : float
-        λ = noise².
+    ``ridge``: λ = noise².
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:

@@ -41,12 +41,7 @@ class LazyPosterior:
 
     Source: The theory page, "Bandits"; the bound above is ours.
 
-    Parameters
-    ----------
-    kernel : resolved kernel
-    arms : checked rows
-    ridge : float
-        λ = noise².
+    ``ridge``: λ = noise².
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:

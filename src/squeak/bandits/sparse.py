@@ -49,14 +49,7 @@ class SparsePosterior:
 
     Source: Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
 
-    Parameters
-    ----------
-    kernel : resolved kernel
-    arms : checked rows
-    ridge : float
-        λ = noise².
-    variance : array of shape (A,), optional
-        s² at every arm as known from elsewhere, for the first dictionary.
+    ``ridge``: λ = noise². ``variance``: s² at every arm as known from elsewhere, for the first dictionary.
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float, variance: Array | None = None) -> None:

@@ -50,14 +50,7 @@ class FourierFeatures:
 
     Source: Rahimi, Recht, "Random features for large-scale kernel machines", NIPS 2007.
 
-    Parameters
-    ----------
-    kernel : RBF, Laplacian or Matern, or a multiple of one
-        Its widths are numbers.
-    frequencies : array of shape (d, M)
-    offsets : array of shape (M,)
-    height : float
-        √(2·k(x, x)/M).
+    ``kernel``: its widths are numbers. ``height``: √(2·k(x, x)/M).
     """
 
     kernel: Any

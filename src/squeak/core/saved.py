@@ -78,13 +78,7 @@ Layout = Mapping[str, "state.Part | Piece"]
 class RowsPiece:
     """Rows of any kind: a table, CSR, texts.
 
-    Parameters
-    ----------
-    prefix : str
-        What the names of their arrays begin with.
-    size : str
-        The name by which shapes refer to their number.
-    optional : bool
+    ``prefix``: what the names of their arrays begin with. ``size``: the name by which shapes refer to their number.
     """
 
     prefix: str = ""
@@ -108,10 +102,7 @@ class RowsPiece:
 class KernelPiece:
     """A kernel: its data, or None where it is code, and its words.
 
-    Parameters
-    ----------
-    rows : str
-        The attribute whose rows it must give finite values on.
+    ``rows``: the attribute whose rows it must give finite values on.
     """
 
     rows: str = ""
@@ -130,18 +121,10 @@ class KernelPiece:
 class NestedPiece:
     """Another object that can be saved, within the file of its owner.
 
-    Parameters
-    ----------
-    cls : class
-        With ``to_parts`` and ``from_parts``.
-    prefix : str
-        What the names of its arrays begin with; the name of the piece and an underscore where it is left out.
-    name : str
-        What its description is called in the file, where it is not the name of the attribute.
-    size : str
-        The name by which shapes refer to its length.
-    optional : bool
-        Whether it may be None.
+    ``cls``: with ``to_parts`` and ``from_parts``. ``prefix``: what the names of its arrays begin with; the name of
+    the piece and an underscore where it is left out. ``name``: what its description is called in the file, where it
+    is not the name of the attribute. ``size``: the name by which shapes refer to its length. ``optional``: whether
+    it may be None.
     """
 
     cls: Any
@@ -168,12 +151,8 @@ class NestedPiece:
 class LabelsPiece:
     """The labels of a classifier.
 
-    Parameters
-    ----------
-    dtype : str
-        What the type of their array is called in the file.
-    optional : bool
-        Whether there may be none, as of a regressor.
+    ``dtype``: what the type of their array is called in the file. ``optional``: whether there may be none, as of a
+    regressor.
     """
 
     dtype: str

@@ -42,18 +42,10 @@ Length = int | str
 class Part:
     """What one part of a state must be.
 
-    Parameters
-    ----------
-    kind : str
-        ``"number"``, ``"whole"``, ``"flag"`` or ``"text"``.
-    shape : tuple or None
-        Of an array, its lengths or their names; None for a plain value.
-    low, high : float or str
-        The range of its values, both ends included, or the name of an earlier part that bounds it.
-    optional : bool
-        Whether it may be missing or None.
-    words : tuple of str
-        Of a text, what it may be; any text where this is empty.
+    ``kind``: ``"number"``, ``"whole"``, ``"flag"`` or ``"text"``. ``shape``: of an array, its lengths or their
+    names; None for a plain value. ``low``, ``high``: the range of its values, both ends included, or the name of an
+    earlier part that bounds it. ``optional``: whether it may be missing or None. ``words``: of a text, what it may
+    be; any text where this is empty.
     """
 
     kind: str

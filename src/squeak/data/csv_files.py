@@ -38,19 +38,10 @@ MOST_CLASSES = 100
 class CsvReader(Reader):
     """Rows of CSV files, each a part; numbers are read as float64, and only the columns that are needed.
 
-    Parameters
-    ----------
-    paths : list of Path
-    form : CsvFormat
-    wanted : function
-        Which of the columns are needed.
-    skip : bool
-        Whether lines and values that cannot be read are skipped and counted, or refused.
-    kinds : mapping from columns to kinds
-        What is known of columns beforehand: "text" for categories, "number", "date", "time" and "duration".
-    words : mapping from columns to words
-        Words that are values of the column, though elsewhere they stand for a missing one.
-    target : str, optional
+    ``wanted``: which of the columns are needed. ``skip``: whether lines and values that cannot be read are skipped
+    and counted, or refused. ``kinds``: what is known of columns beforehand: "text" for categories, "number",
+    "date", "time" and "duration". ``words``: words that are values of the column, though elsewhere they stand for a
+    missing one.
     """
 
     ahead = True

@@ -17,16 +17,9 @@ from squeak.core.types import Array, IntArray, Rows
 class Piece:
     """Some rows of a source: a numeric matrix (dense or CSR) or an Arrow table.
 
-    Parameters
-    ----------
-    data : array of shape (n, d), CSR array, or Arrow table
-    place : str
-        The file they stand in; empty for rows in memory.
-    first : int
-        The number of the first of them there, from 0.
-    target : array of shape (n,) or (n, k), or Arrow column, optional
-    hidden : int, optional
-        The number of the column of an array that was taken out to be the target; numbers in messages count it.
+    ``place``: the file they stand in; empty for rows in memory. ``first``: the number of the first of them there,
+    from 0. ``hidden``: the number of the column of an array that was taken out to be the target; numbers in
+    messages count it.
     """
 
     data: Any

@@ -28,16 +28,8 @@ from squeak.samplers.dictionary import Dictionary
 class Fitted(Saved):
     """All that sampling needs.
 
-    Parameters
-    ----------
-    rows : MemoryRows or SourceRows
-    seed : int
-    scale : float
-        The factor on the kernel.
-    levels : dict of int to Prepared
-        The work done once, for growing scales; level 0 is that of the fit.
-    calls, attempts, accepted : int
-        Calls of ``sample``, proposals and those that were accepted, so far.
+    ``scale``: the factor on the kernel. ``levels``: the work done once, for growing scales; level 0 is that of the
+    fit. ``calls``, ``attempts``, ``accepted``: calls of ``sample``, proposals and those that were accepted, so far.
     """
 
     _state: ClassVar[Layout] = {

@@ -64,16 +64,8 @@ def guessed_scale(rows: MemoryRows | SourceRows, kernel: Any, size: float, seed:
 class Prepared:
     """All that proposals need of the rows.
 
-    Parameters
-    ----------
-    surrogate : Surrogate
-    scale : float
-        The α for which the work was done.
-    bounds : array of shape (n,)
-        b_i ≥ l_i at that scale.
-    exact : bool
-        Whether the bounds are the scores themselves.
-    dictionary : Dictionary
+    ``scale``: the α for which the work was done. ``bounds``: b_i ≥ l_i at that scale. ``exact``: whether the bounds
+    are the scores themselves.
     """
 
     surrogate: Surrogate

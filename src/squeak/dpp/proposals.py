@@ -150,13 +150,7 @@ MOST_DRAWS = 1e8
 class Proposer:
     """Draws proposals for DPP(αL) and decides them.
 
-    Parameters
-    ----------
-    prepared : Prepared
-    scale : float
-        α.
-    draws : float, optional
-        r; the best one when left out.
+    ``scale``: α. ``draws``: r; the best one when left out.
     """
 
     def __init__(self, prepared: Prepared, scale: float, draws: float | None = None) -> None:

@@ -140,13 +140,7 @@ class SourceRows:
 class NamedRows(SourceRows):
     """Rows of files that are known by name only, from a saved DPP: nothing is opened until the caller says so.
 
-    Parameters
-    ----------
-    recipe : dict
-        How the source is opened again, as the saved file says.
-    preprocessing : Preprocessing or None
-    kernel : kernel
-    n : int
+    ``recipe``: how the source is opened again, as the saved file says.
     """
 
     def __init__(self, recipe: dict[str, Any], preprocessing: Preprocessing | None, kernel: Any, n: int) -> None:

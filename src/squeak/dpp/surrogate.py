@@ -46,14 +46,8 @@ class Surrogate:
     Source: Dereziński, Calandriello, Valko, NeurIPS 2019, and the same authors, NeurIPS 2020: l_i, z and log det of
     DPP-VFX (projected) and of α-DPP (weighted).
 
-    Parameters
-    ----------
-    features : EigenFeatures
-        Coordinates along e_1, e_2, …, orthonormal.
-    spectrum : array of shape (rank,)
-        The g_j.
-    residual : float
-        Σ k(x, x) − ‖z(x)‖² over all rows, where it is known; else 0.
+    ``features``: coordinates along e_1, e_2, …, orthonormal. ``spectrum``: the g_j. ``residual``: Σ k(x, x) −
+    ‖z(x)‖² over all rows, where it is known; else 0.
     """
 
     features: EigenFeatures

@@ -337,24 +337,14 @@ class DPP(Saved, BaseEstimator):
         return self
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parts for a file.
-
-        Returns
-        -------
-        arrays, content : dict, dict
-        """
+        """Return the parts for a file."""
         arrays, content = self._now().to_parts()
         own = {"sampler": sampler_to_data(self.sampler), **parts(PARAMETERS, vars(self))[1]}
         return arrays, {**content, **own}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> DPP:
-        """Return the object that :meth:`to_parts` took apart.
-
-        Returns
-        -------
-        DPP
-        """
+        """Return the object that :meth:`to_parts` took apart."""
         fitted = Fitted.from_parts(arrays, content, kernel)
         found = cls(fitted.kernel, sampler_from_data(content["sampler"]), **checked(PARAMETERS, {}, content))
         found._fitted = fitted

@@ -73,13 +73,7 @@ class Oracle:
     ``graph`` is what it was made of, parallel edges added up: the same graph, scoring, seed and place give the same
     bits, whoever asks.
 
-    Parameters
-    ----------
-    atoms : Edges
-        Pairs may come more than once.
-    scoring : Scoring
-    seed, *place : int
-        For projections.
+    ``atoms``: pairs may come more than once. ``seed``, ``*place``: for projections.
     """
 
     def __init__(self, atoms: Edges, scoring: Scoring, seed: int, *place: int) -> None:

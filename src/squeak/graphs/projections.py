@@ -153,15 +153,9 @@ TILE = 32_768
 class ProjectedResistances:
     """Projections of one graph, from which the resistance between any two nodes of a component can be read.
 
-    Parameters
-    ----------
-    edges : Edges
-        All pairs different, sorted.
-    ridge, error, n_projections, tol
-        As in :func:`squeak.graphs.effective_resistances`.
-    rng : Generator
-    least : int
-        Projections to begin with: fewer where a median error is enough, more where every edge matters.
+    ``edges``: all pairs different, sorted. ``ridge``, ``error``, ``n_projections``, ``tol``: as in
+    :func:`squeak.graphs.effective_resistances`. ``least``: projections to begin with: fewer where a median error is
+    enough, more where every edge matters.
     """
 
     def __init__(

@@ -164,12 +164,7 @@ class EdgeSample(Saved):
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeSample:
-        """Return the sample that a file holds; whatever does not fit together raises.
-
-        Returns
-        -------
-        EdgeSample
-        """
+        """Return the sample that a file holds; whatever does not fit together raises."""
         found: EdgeSample = super().from_parts(arrays, content)
         if (
             np.any(found.u >= found.v)

@@ -27,13 +27,7 @@ TILE = 65_536
 class EdgeReader(IteratorReader):
     """Blocks of clean edges as rows (u, v, weight); ``n_nodes`` counts the nodes of all blocks so far.
 
-    Parameters
-    ----------
-    blocks : iterator of Edges, or a function that returns one
-    fingerprint : str
-        Empty where what the blocks will hold cannot be known.
-    recipe : dict, optional
-        How to open them again.
+    ``fingerprint``: empty where what the blocks will hold cannot be known. ``recipe``: how to open them again.
     """
 
     def __init__(

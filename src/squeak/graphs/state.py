@@ -159,12 +159,7 @@ STATE: Layout = {
 class StreamState:
     """A sample that takes in edges by their score within it; :meth:`after` leaves the one before as it was.
 
-    Parameters
-    ----------
-    plan : GraphPlan
-    seed : int
-    drops : bool
-        Whether the sample is thinned where it is scored, or only ever grows.
+    ``drops``: whether the sample is thinned where it is scored, or only ever grows.
     """
 
     def __init__(self, plan: GraphPlan, seed: int, *, drops: bool) -> None:

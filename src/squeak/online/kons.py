@@ -68,13 +68,8 @@ class KonsHead(Stored):
 
     Source: Thesis, algorithm 12 as corrected in the theory page, "Online learning", and algorithm 13.
 
-    Parameters
-    ----------
-    rule : StepRule
-    alpha : float
-    chances : pair of float, optional
-        Oversampling and smallest chance of a sketch: which directions enter A is then decided by KORS on the
-        features scaled by ġ√η, each kept one unweighted.
+    ``chances``: oversampling and smallest chance of a sketch: which directions enter A is then decided by KORS on
+    the features scaled by ġ√η, each kept one unweighted.
     """
 
     _state: ClassVar[Layout] = {

@@ -39,12 +39,7 @@ class GuardedHead(Stored):
 
     Both learn from every row. The discount is 1 − 1/100: the choice follows a change within some hundred rows.
 
-    Parameters
-    ----------
-    rule : StepRule
-        Its curvature is replaced by each head's own.
-    alpha : float
-    restarts : bool
+    ``rule``: its curvature is replaced by each head's own.
     """
 
     _state: ClassVar[Layout] = {"lead": number()}

@@ -107,13 +107,7 @@ class Plot:
 
     Without JavaScript a browser shows each mark's ``<title>`` on hovering; the page's script makes them tooltips.
 
-    Parameters
-    ----------
-    x, y : Scale
-    x_label, y_label : str
-    label : str
-        What the chart shows, for readers who cannot see it.
-    height : float
+    ``label``: what the chart shows, for readers who cannot see it.
     """
 
     def __init__(self, x: Scale, y: Scale, x_label: str, y_label: str, label: str, height: float = 240.0) -> None:

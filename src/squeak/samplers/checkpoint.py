@@ -32,15 +32,7 @@ NOT_COMPARED = ("verbose", "random_state")
 class Run:
     """One run with a checkpoint: writes the latest state at the end of a block when it is due.
 
-    Parameters
-    ----------
-    sampler : Resumable
-    source : RowSource
-    path : path
-    every : float
-        Seconds between two writes.
-    parts_at : function
-        Gives the parts of a state, with its history.
+    ``every``: seconds between two writes. ``parts_at``: gives the parts of a state, with its history.
     """
 
     def __init__(

@@ -78,13 +78,7 @@ RANK = 1e-13
 class Judge:
     """All rows, and what is known of them exactly where there are few enough; judges dictionaries of them.
 
-    Parameters
-    ----------
-    X : checked rows
-    kernel : resolved kernel
-    ridge : float
-    exact : bool
-        Whether K and its eigenvectors may be computed.
+    ``exact``: whether K and its eigenvectors may be computed.
     """
 
     X: Rows

@@ -249,13 +249,7 @@ def compare(
     source = source_from(reading, data, target, seed=seed)
     some = Uniform(Linear(), rows, ridge=1.0, random_state=seed).fit(source).dictionary_.atoms
     table = run(
-        some,
-        chosen_kernel,
-        ridge,
-        oversampling=grid,
-        repeats=repeats,
-        random_state=seed,
-        verbose=0 if quiet else 1,
+        some, chosen_kernel, ridge, oversampling=grid, repeats=repeats, random_state=seed, verbose=0 if quiet else 1
     )
     echo(comparison(table))
     if figure is not None:

@@ -42,8 +42,7 @@ def optimize(
         str, typer.Option(help="The kernel's width at first: a number or 'median'.")
     ] = "median",
     noise: Annotated[
-        float,
-        typer.Option(callback=positive, help="Of a reward at first, in deviations of the first rewards."),
+        float, typer.Option(callback=positive, help="Of a reward at first, in deviations of the first rewards.")
     ] = 0.1,
     fixed: Annotated[
         bool,

@@ -47,8 +47,7 @@ def positive(value: float | None) -> float | None:
 KernelChoice = Annotated[KernelName, typer.Option("--kernel", help="How rows are compared.")]
 LengthScale = Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")]
 Checkpoint = Annotated[
-    Path | None,
-    typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False),
+    Path | None, typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False)
 ]
 Every = Annotated[float, typer.Option(min=0, help="Seconds between two writes of the checkpoint.")]
 Seed = Annotated[int, typer.Option(min=0, help="The random state.")]

@@ -13,15 +13,7 @@ import scipy.sparse as sp
 from squeak.core.advice import Advice, InputError
 from squeak.core.checks import check_whole, is_number
 from squeak.core.types import Array
-from squeak.data.columns import (
-    DateColumn,
-    NumberColumn,
-    canonical,
-    category_codes,
-    kind_of,
-    text_of,
-    texts,
-)
+from squeak.data.columns import DateColumn, NumberColumn, canonical, category_codes, kind_of, text_of, texts
 from squeak.data.pieces import Piece
 from squeak.data.preprocessing import Preprocessing, missing_column
 from squeak.data.scaling import learn_scale

@@ -15,14 +15,7 @@ import scipy.sparse as sp
 from squeak.core.rows import refuse_masked
 from squeak.core.state import checked, numbers, parts, text, whole
 from squeak.core.types import Array, IntArray, Rows
-from squeak.data.columns import (
-    OTHER,
-    CodeColumn,
-    ColumnError,
-    NumberColumn,
-    OneHotColumn,
-    texts,
-)
+from squeak.data.columns import OTHER, CodeColumn, ColumnError, NumberColumn, OneHotColumn, texts
 from squeak.data.pieces import Piece, as_table, finite_rows, finite_sparse
 from squeak.data.scaling import soft_clip, soft_unclip
 from squeak.data.target_columns import Column, TargetColumn, column_from_data, column_to_data, folds_of

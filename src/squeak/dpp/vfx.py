@@ -359,8 +359,4 @@ class DPP(Saved, BaseEstimator):
         return hasattr(self, "_fitted")
 
 
-PARAMETERS = {
-    "expected_size": number(low=LEAST, optional=True),
-    "weighted": flag(),
-    "max_rejections": whole(low=1),
-}
+PARAMETERS = {"expected_size": number(low=LEAST, optional=True), "weighted": flag(), "max_rejections": whole(low=1)}

@@ -25,12 +25,7 @@ SPAN = 1e-11
 
 
 def spectral_accuracy(
-    graph: Any,
-    sparsifier: Any,
-    ridge: float = 0.0,
-    *,
-    tol: float = 5e-3,
-    random_state: RandomState = 0,
+    graph: Any, sparsifier: Any, ridge: float = 0.0, *, tol: float = 5e-3, random_state: RandomState = 0
 ) -> float:
     """Return ε = ‖(L + ridge·I)^(-1/2)(L_H − L)(L + ridge·I)^(-1/2)‖, the accuracy of a sparsifier H.
 

@@ -108,13 +108,7 @@ class Edges:
 
 
 def check_edges(
-    u: Any,
-    v: Any,
-    weights: Any = None,
-    n_nodes: int | None = None,
-    *,
-    place: str = "edge",
-    first: int = 0,
+    u: Any, v: Any, weights: Any = None, n_nodes: int | None = None, *, place: str = "edge", first: int = 0
 ) -> Edges:
     """Return clean edges: loops dropped, u < v, order and parallel edges kept; refuse what no graph has.
 

@@ -34,12 +34,7 @@ class EdgeStream(Resumable, Sparsifier):
     _stream: StreamState = field(init=False)
 
     def fit(
-        self,
-        graph: Any,
-        y: Any = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: float = 30.0,
+        self, graph: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, every: float = 30.0
     ) -> Any:
         """Forget what was seen, and read all edges of a graph, a file, or an iterator of blocks, once.
 

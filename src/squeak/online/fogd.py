@@ -18,13 +18,7 @@ from squeak.core.seeds import FEATURES, generator_at
 from squeak.core.state import numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.first_order import (
-    FirstOrder,
-    GradientLearner,
-    GradientRule,
-    HingeDefaults,
-    SupportLearner,
-)
+from squeak.online.first_order import FirstOrder, GradientLearner, GradientRule, HingeDefaults, SupportLearner
 
 Draw = Callable[[], FourierFeatures]
 

@@ -118,12 +118,7 @@ class Stream(Stored):
     }
 
     def __init__(
-        self,
-        build: Build,
-        kernel: Any,
-        n_outputs: int,
-        seed: int,
-        preprocessing: Preprocessing | None = None,
+        self, build: Build, kernel: Any, n_outputs: int, seed: int, preprocessing: Preprocessing | None = None
     ) -> None:
         self.build, self.kernel, self.n_outputs, self.seed = build, kernel, n_outputs, seed
         self.preprocessing = preprocessing

@@ -203,10 +203,9 @@ def _classes(classes: Array, guess: Array, truth: Array) -> tuple[list[Panel], F
     grid = tag("div", tag("table", tag("thead", head), tag("tbody", lines)), class_="scroll", tabindex="0")
     words = "A row is a true class; its cells say what was predicted for it."
     words += f" The first {MOST_CLASSES} of {len(names):,} classes." if len(names) > MOST_CLASSES else ""
-    return [
-        Panel("Scores", facts, FLATTERY),
-        Panel("Taken for", grid, words, wide=len(shown) > 2),
-    ], [("Accuracy", percent(right))]
+    return [Panel("Scores", facts, FLATTERY), Panel("Taken for", grid, words, wide=len(shown) > 2)], [
+        ("Accuracy", percent(right))
+    ]
 
 
 def _curve_panels(model: Any) -> list[Panel]:

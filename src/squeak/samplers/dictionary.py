@@ -14,13 +14,7 @@ from squeak.core import state
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor, check_ridge, weighted_spectrum
-from squeak.core.rows import (
-    check_rows,
-    copy_rows,
-    n_rows,
-    same_rows,
-    width_of,
-)
+from squeak.core.rows import check_rows, copy_rows, n_rows, same_rows, width_of
 from squeak.core.saved import KernelPiece, Layout, NestedPiece, RowsPiece, Saved, SourcesPiece
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import Preprocessing, RowSource

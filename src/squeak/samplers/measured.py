@@ -110,11 +110,7 @@ class AccuracyBounds:
 
 
 def estimate_accuracy(
-    dictionary: Dictionary,
-    X: Rows,
-    ridge: float | None = None,
-    n_probe: int = 1000,
-    random_state: RandomState = 0,
+    dictionary: Dictionary, X: Rows, ridge: float | None = None, n_probe: int = 1000, random_state: RandomState = 0
 ) -> AccuracyBounds:
     """Bracket ε̂ = ‖P − P̃‖ by one pass over the rows, in memory that does not grow with them.
 

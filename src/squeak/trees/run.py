@@ -144,15 +144,7 @@ class Work(Protocol):
 class TreeRun:
     """Runs a tree, on a Dask cluster where a client is active, else on threads; what is finished is kept."""
 
-    def __init__(
-        self,
-        tree: Tree,
-        parts: list[Part],
-        work: Work,
-        keep: Keep,
-        retries: int,
-        verbose: int,
-    ) -> None:
+    def __init__(self, tree: Tree, parts: list[Part], work: Work, keep: Keep, retries: int, verbose: int) -> None:
         self.tree, self.parts, self.work = tree, parts, work
         self.keep, self.retries, self.verbose = keep, retries, verbose
         self._rows: dict[int, int] = {}
@@ -236,12 +228,7 @@ class TreeRun:
 
 
 def run_node(
-    part: Part | None,
-    node: int,
-    work: Work,
-    seed: int,
-    retries: int,
-    children: list[Any],
+    part: Part | None, node: int, work: Work, seed: int, retries: int, children: list[Any]
 ) -> tuple[Any, NodeFacts]:
     """Return a node's value and facts: a leaf where there is a part, else a merge.
 

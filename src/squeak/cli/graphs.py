@@ -36,13 +36,8 @@ Figure = Annotated[
 MOST_LABELLED = 1_000_000
 """A label may be for a node without edges, but not for a number out of all proportion."""
 
-
-class Way(StrEnum):
-    """How a graph is sparsified."""
-
-    stream = "stream"
-    online = "online"
-    batch = "batch"
+Way = StrEnum("Way", ["stream", "online", "batch"])
+"""How a graph is sparsified."""
 
 
 def sparsify(

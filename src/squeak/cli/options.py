@@ -15,22 +15,11 @@ import typer
 
 from squeak.cli.errors import option
 
+KernelName = StrEnum("KernelName", ["rbf", "laplacian", "matern", "linear"])
+"""The kernels that the command knows."""
 
-class KernelName(StrEnum):
-    """The kernels that the command knows."""
-
-    rbf = "rbf"
-    laplacian = "laplacian"
-    matern = "matern"
-    linear = "linear"
-
-
-class SamplerName(StrEnum):
-    """The samplers that read a stream."""
-
-    squeak = "squeak"
-    kors = "kors"
-
+SamplerName = StrEnum("SamplerName", ["squeak", "kors"])
+"""The samplers that read a stream."""
 
 Data = Annotated[list[str], typer.Argument(help="Parquet, CSV or npy: files, a folder, or a glob in quotes.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The .sqk file to write.", show_default=False)]

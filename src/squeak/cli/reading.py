@@ -10,38 +10,17 @@ import typer
 
 from squeak.cli.options import Names, names_of, or_none
 
+Scale = StrEnum("Scale", ["standard", "robust", "none"])
+"""How columns are scaled."""
 
-class Scale(StrEnum):
-    """How columns are scaled."""
+Categories = StrEnum("Categories", ["onehot", "codes", "target", "auto", "none"])
+"""How text becomes numbers."""
 
-    standard = "standard"
-    robust = "robust"
-    none = "none"
+Missing = StrEnum("Missing", ["none", "mean", "median"])
+"""What fills a missing value."""
 
-
-class Categories(StrEnum):
-    """How text becomes numbers."""
-
-    onehot = "onehot"
-    codes = "codes"
-    target = "target"
-    auto = "auto"
-    none = "none"
-
-
-class Missing(StrEnum):
-    """What fills a missing value."""
-
-    none = "none"
-    mean = "mean"
-    median = "median"
-
-
-class BadRows(StrEnum):
-    """What happens to rows with missing or infinite values."""
-
-    refuse = "raise"
-    skip = "skip"
+BadRows = StrEnum("BadRows", {"refuse": "raise", "skip": "skip"})
+"""What happens to rows with missing or infinite values."""
 
 
 def one_character(value: str | None) -> str | None:

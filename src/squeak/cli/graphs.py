@@ -66,7 +66,7 @@ def sparsify(
     """Sparsify the graph of EDGES: far fewer edges, nearly the same quadratic form."""
     from squeak.graphs import OnlineSparsifier, StreamSparsifier, sparsifier_report
     from squeak.graphs import sparsify as sparsify_all
-    from squeak.graphs.files import read_edges, write_edges
+    from squeak.graphs.sources import read_edges, write_edges
 
     check_figure(figure)
     check_outputs(edges, overwrite=overwrite, others=[out, figure], states=[checkpoint])
@@ -130,7 +130,7 @@ def label(
 
     from squeak.core.seeds import SAMPLE, draw_seed, generator_at
     from squeak.graphs import HarmonicClassifier
-    from squeak.graphs.files import read_edges
+    from squeak.graphs.sources import read_edges
 
     check_outputs([*edges, labels], overwrite=overwrite, others=[out])
     check_ending(out, ".parquet", ".csv")
@@ -172,7 +172,7 @@ def label(
 
 def edges_from(reading: Chosen, edges: list[str]) -> Any:
     """Return the edges of files as their reader takes them: paths of text, or a row source of tables."""
-    from squeak.graphs.files import is_text, open_edges
+    from squeak.graphs.sources import is_text, open_edges
 
     source: Any = edges if len(edges) > 1 else edges[0]
     if not all(is_text(Path(one)) for one in edges):

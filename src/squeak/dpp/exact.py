@@ -19,7 +19,7 @@ from squeak.core.rows import n_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
 from squeak.data import gather
-from squeak.dpp.spectrum import check_k, expected_size, log_symmetric_sums
+from squeak.dpp.surrogate import check_k, expected_size, log_symmetric_sums
 from squeak.samplers.base import own_kernel
 
 LARGEST = 10_000

@@ -17,9 +17,8 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import PROBE as PROBE_ROWS
 from squeak.core.seeds import READ, generator_at
 from squeak.core.types import Array, Rows
-from squeak.dpp.spectrum import LARGEST_SPECTRUM, solve_scale
 from squeak.dpp.store import MemoryRows, SourceRows
-from squeak.dpp.surrogate import TILE, Surrogate, span_of, unexplained
+from squeak.dpp.surrogate import LARGEST_SPECTRUM, TILE, Surrogate, solve_scale, span_of, unexplained
 from squeak.samplers import Kors, Squeak, Uniform
 from squeak.samplers.dictionary import Dictionary
 

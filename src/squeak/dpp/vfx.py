@@ -22,9 +22,8 @@ from squeak.core.types import Array, IntArray
 from squeak.dpp.fitted import Fitted, sampler_from_data, sampler_to_data
 from squeak.dpp.preparing import Prepared, default_sampler, enlarged, guessed_scale, prepare
 from squeak.dpp.proposals import Proposer, missed, outcomes, refused
-from squeak.dpp.spectrum import check_k, check_size
 from squeak.dpp.store import MemoryRows, NamedRows, SourceRows, rows_of
-from squeak.dpp.surrogate import ScaleSearch, starting_scale
+from squeak.dpp.surrogate import ScaleSearch, check_k, check_size, starting_scale
 from squeak.samplers.base import Sampler, filled_in, own_kernel
 from squeak.samplers.dictionary import Dictionary
 

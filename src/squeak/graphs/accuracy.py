@@ -10,8 +10,7 @@ from scipy.linalg import eigh, eigh_tridiagonal, eigvalsh
 from squeak.core import engine
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
-from squeak.graphs.edges import Edges, check_graph_ridge
-from squeak.graphs.forest import spanned_alike
+from squeak.graphs.edges import Edges, check_graph_ridge, spanned_alike
 from squeak.graphs.forms import read_graph
 from squeak.graphs.solver import NormalisedSystem
 

@@ -44,7 +44,7 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     if sp.issparse(graph):
         return _sparse(graph)
     if is_path(graph):
-        from squeak.graphs.files import read_edges
+        from squeak.graphs.sources import read_edges
 
         return Form(merged(read_edges(graph, n_nodes)), lambda edges: edges)
     if isinstance(graph, tuple) and len(graph) in (2, 3):

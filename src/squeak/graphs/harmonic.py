@@ -17,9 +17,8 @@ from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
-from squeak.graphs.edges import Edges
+from squeak.graphs.edges import Edges, forest_beyond
 from squeak.graphs.exact import grounded_solution
-from squeak.graphs.forest import forest_beyond
 from squeak.graphs.forms import ASYMMETRY, is_networkx, is_path, read_graph
 from squeak.graphs.neighbours import knn_edges, row_scales, similarities
 from squeak.graphs.solver import NormalisedSystem, scaled_weights

@@ -13,7 +13,7 @@ from squeak.core import engine
 from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import Edges, check_graph_ridge, merged_places
+from squeak.graphs.edges import Edges, certain_edges, check_graph_ridge, merged_places
 from squeak.graphs.exact import (
     SMALL,
     dense_leverage,
@@ -22,7 +22,6 @@ from squeak.graphs.exact import (
     leverage_from,
     scaled_graph,
 )
-from squeak.graphs.forest import certain_edges
 from squeak.graphs.forms import read_graph
 from squeak.graphs.projections import CHUNK, ProjectedResistances, far_apart, leverage_by_scales, shorted_scores
 

@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import Edges, merged_places
-from squeak.graphs.forest import certain_edges
+from squeak.graphs.edges import Edges, certain_edges, merged_places
 from squeak.graphs.solver import NormalisedSystem
 
 Block = NDArray[np.floating]

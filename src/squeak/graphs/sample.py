@@ -19,8 +19,7 @@ from squeak.core.saved import Layout, Saved, SourcesPiece
 from squeak.core.seeds import SHRINK, generator_at
 from squeak.core.thinning import keep_probability, thin
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import LARGEST_NODE, Edges, merged, stable_order
-from squeak.graphs.forest import forest_beyond
+from squeak.graphs.edges import LARGEST_NODE, Edges, forest_beyond, merged, stable_order
 from squeak.graphs.oracle import Oracle, leverage_of
 
 

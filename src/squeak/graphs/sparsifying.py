@@ -11,8 +11,7 @@ from sklearn.base import clone
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.types import Array
 from squeak.graphs.accuracy import spectral_accuracy
-from squeak.graphs.edges import Edges
-from squeak.graphs.forest import spanned_alike
+from squeak.graphs.edges import Edges, spanned_alike
 from squeak.graphs.forms import read_graph
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, thinned

@@ -10,8 +10,8 @@ from typing import Any
 from squeak.core.outputs import replacing
 from squeak.data import Preprocessing
 from squeak.report.certificate import Penalty
+from squeak.report.dependence import explanations_tab
 from squeak.report.dictionary import Look, atoms_tab, dictionary_tabs, facts_of
-from squeak.report.explanations import explanations_tab
 from squeak.report.given import Given, column_names, dictionary_of, kernel_of, read_given
 from squeak.report.learners import coefficients_of, learner_tab, scores_function
 from squeak.report.others import bandit_facts, bandit_tab, box_tab, dpp_tab, edges_tab, features_tab, online_tab

@@ -112,11 +112,14 @@ class _Study:
 
     def finish(self, out: Path | None, sign: float) -> None:
         """Write the pulls and the state; rewards that neither file could take are printed, so that none is lost."""
+        from squeak.core.outputs import replacing
+
         kept = out is not None
         try:
             try:
                 if out is not None:
-                    _write(out, self.bandit, sign)
+                    with replacing(out) as stream:
+                        stream.write(_csv(self.bandit, sign).encode())
             except OSError:
                 kept = False
                 raise
@@ -201,10 +204,3 @@ def _csv(bandit: Any, sign: float) -> str:
     pulls = zip(bandit.pulls_.tolist(), bandit.rewards_.tolist(), strict=True)
     lines = [f"{step},{row},{sign * reward!r}\r\n" for step, (row, reward) in enumerate(pulls)]
     return "".join(["step,row,reward\r\n", *lines])
-
-
-def _write(out: Path, bandit: Any, sign: float) -> None:
-    from squeak.core.outputs import replacing
-
-    with replacing(out) as stream:
-        stream.write(_csv(bandit, sign).encode())

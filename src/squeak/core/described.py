@@ -40,7 +40,7 @@ def params_to_data(estimator: Any) -> dict[str, Any]:
         elif callable(value):
             raise TypeError(f"{name} is code, which is never stored: a run with a schedule can have no checkpoint")
         else:
-            params[name] = value.item() if isinstance(value, np.generic) else value
+            params[name] = state.plain(value)
     return params
 
 

@@ -34,8 +34,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
-
 from squeak.core import state, storage
 from squeak.core.described import restored_kernel, stored_kernel
 from squeak.core.kernels.registry import check_stored
@@ -162,7 +160,7 @@ class LabelsPiece:
         """Return the labels as JSON data."""
         if value is None and self.optional:
             return {}, {name: None}
-        labels = [label.item() if isinstance(label, np.generic) else label for label in value]
+        labels = [state.plain(label) for label in value]
         if not all(isinstance(label, str | int | float | bool) for label in labels):
             raise TypeError("only labels that are numbers or text can be saved")
         return {}, {name: labels, self.dtype: value.dtype.str}

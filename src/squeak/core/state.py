@@ -162,12 +162,13 @@ def parts(
     """
     arrays = {prefix + name: values.get(name) for name, part in table.items() if part.shape is not None}
     arrays = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
-    content = {name: _plain(values.get(name)) for name, part in table.items() if part.shape is None}
+    content = {name: plain(values.get(name)) for name, part in table.items() if part.shape is None}
     checked(table, arrays, content, prefix, **sizes)
     return arrays, content
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a number of numpy as one of Python; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -135,9 +135,6 @@ class Preprocessing:
         ends = np.cumsum([len(column.features) for column in self.columns]).tolist()
         return zip(self.columns, map(slice, [0, *ends[:-1]], ends), strict=True)
 
-    def _label_at(self, piece: Piece, place: int) -> str:
-        return self.label(next(column for column, span in self.spans() if place < span.stop), piece)
-
     def label(self, column: Column, piece: Piece) -> str:
         """Return words for a column: its name, or its number in the user's array."""
         if self.width is None:
@@ -184,7 +181,11 @@ class Preprocessing:
                     X = soft_clip(X, self.clip)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = X.astype(self.dtype, copy=False)
-        return finite_rows(rows, raw, piece, skip, partial(self._label_at, piece))
+
+        def label_at(place: int) -> str:
+            return self.label(next(column for column, span in self.spans() if place < span.stop), piece)
+
+        return finite_rows(rows, raw, piece, skip, label_at)
 
     def raw(self, piece: Piece, *, own: bool = False) -> Array:
         """Return the numbers before filling and scaling, NaN where missing.

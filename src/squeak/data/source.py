@@ -139,12 +139,11 @@ class RowSource:
         """Yield the rows as they stand, with all their columns, and which rows of each piece are kept."""
         for part in self._order().tolist():
             for piece in self.reader.pieces(part, list(self.reader.names), 0, block_rows(1)):
-                which = self._encode(self._split(self._needed(piece)))[2] if self.skip else None
+                which = None
+                if self.skip:
+                    needed = replace(piece, data=piece.data.select(self._wanted())) if piece.is_table else piece
+                    which = self._encode(self._split(needed))[2]
                 yield piece, np.arange(piece.n) if which is None else which
-
-    def _needed(self, piece: Piece) -> Piece:
-        """Return a piece with the columns that are needed alone."""
-        return replace(piece, data=piece.data.select(self._wanted())) if piece.is_table else piece
 
     def _wanted(self) -> list[Any]:
         return [*self._names, *([] if self._column_of_target is None else [self._column_of_target])]

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
 from squeak import samplers
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import check_same_kind, same_rows, take, width_of
 from squeak.core.saved import KernelPiece, Layout, NestedPiece, RowsPiece, Saved, put_together
-from squeak.core.state import LEAST, flag, number, numbers, parameters, whole
+from squeak.core.state import LEAST, flag, number, numbers, parameters, plain, whole
 from squeak.core.storage import NotStoredError
 from squeak.data import Preprocessing
 from squeak.dpp.preparing import Prepared
@@ -133,7 +131,7 @@ def sampler_to_data(sampler: Sampler | None) -> dict[str, Any] | None:
     if sampler is None:
         return None
     given = {name: value for name, value in sampler.get_params(deep=False).items() if name != "kernel"}
-    params = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    params = {name: plain(value) for name, value in given.items()}
     odd = [name for name, value in params.items() if not isinstance(value, str | bool | int | float | None)]
     name = type(sampler).__name__
     if odd or getattr(samplers, name, None) is not type(sampler):

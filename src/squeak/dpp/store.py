@@ -188,16 +188,11 @@ def rows_of(X: Any, kernel: Any) -> MemoryRows | SourceRows:
     """Return the rows of an array (copied, so that later changes to it do no harm) or of a row source."""
     if not isinstance(X, RowSource):
         checked = check_rows(X, kernel)
-        return MemoryRows(copy_rows(checked) if checked is X or _shares(checked, X) else checked)
+        arrays = isinstance(checked, np.ndarray) and isinstance(X, np.ndarray)
+        return MemoryRows(checked if arrays and not np.may_share_memory(checked, X) else copy_rows(checked))
     if not X.repeatable:
         raise ValueError(
             "an iterator can be read only once, and sampling needs the rows again: pass a function that returns a "
             "new iterator, or the rows themselves"
         )
     return SourceRows(X, kernel)
-
-
-def _shares(checked: Rows, X: Any) -> bool:
-    if isinstance(checked, np.ndarray):
-        return not isinstance(X, np.ndarray) or np.may_share_memory(checked, X)
-    return True

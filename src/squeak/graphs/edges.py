@@ -188,7 +188,8 @@ def merged_places(edges: Edges) -> tuple[Edges, Any]:
     key = edges.u * edges.n_nodes + edges.v
     if len(key) < 2 or np.all(key[1:] > key[:-1]):
         return edges, slice(None)
-    order = _sorted_order(edges)
+    by_v = stable_order(edges.v, edges.n_nodes)
+    order = by_v[stable_order(edges.u[by_v], edges.n_nodes)]
     key = key[order]
     first = np.flatnonzero(np.concatenate([[True], key[1:] > key[:-1]]))
     graph = edges.take(order[first])
@@ -198,12 +199,6 @@ def merged_places(edges: Edges) -> tuple[Edges, Any]:
         return graph, place
     place[order] = np.repeat(np.arange(len(first)), np.diff(first, append=len(key)))
     return graph.with_weights(np.add.reduceat(edges.weights[order], first)), place
-
-
-def _sorted_order(edges: Edges) -> IntArray:
-    """Return the stable order by (u, v)."""
-    by_v = stable_order(edges.v, edges.n_nodes)
-    return np.asarray(by_v[stable_order(edges.u[by_v], edges.n_nodes)])
 
 
 def stable_order(values: IntArray, n: int) -> IntArray:

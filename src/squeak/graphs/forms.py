@@ -88,12 +88,6 @@ def is_columns(source: Any) -> bool:
     return isinstance(source, tuple) and len(source) in (2, 3) and np.ndim(source[0]) == 1
 
 
-def is_symmetric(A: Any) -> bool:
-    """Tell whether a_uv and a_vu differ by no more than rounding."""
-    apart = abs(A - A.T)
-    return not (apart > ASYMMETRY * abs(A).maximum(abs(A.T))).nnz
-
-
 def _shape(array: Any) -> str:
     return f" of shape {array.shape}" if array.dtype != object else ""
 
@@ -145,7 +139,7 @@ def _sparse(matrix: Any, *, dense: bool = False) -> Form:
         place = int(np.flatnonzero(~np.isfinite(A.data))[0])
         row = int(np.searchsorted(A.indptr, place, side="right")) - 1
         raise ValueError(f"entry ({row}, {A.indices[place]}) of the adjacency matrix is {A.data[place]}")
-    if not is_symmetric(A):
+    if (abs(A - A.T) > ASYMMETRY * abs(A).maximum(abs(A.T))).nnz:  # by more than rounding
         raise ValueError(
             "the adjacency matrix is not symmetric, so the graph is directed: pass A + A.T, or A.maximum(A.T)"
         )

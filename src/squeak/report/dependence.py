@@ -178,6 +178,7 @@ OPERATIONS = 1e11
 """About so many multiplications may the permutations take; rows are left out until they do."""
 
 FEWEST, MOST, REPEATS = 100, 1_000, 3
+MOST_VALUES = 12
 
 
 def explanations_tab(model: Any, given: Given | None) -> Tab:
@@ -238,7 +239,9 @@ def _dependence_panel(found: Dependence) -> Panel:
     numeric = all(isinstance(value, float | int) for value in found.values)
     words = "The mean prediction when all rows take this value, and where the middle four fifths of them lie."
     words += f" Of {of!r}, which changes most." if len(found.outputs) > 1 else f" Of {of!r}." if of else ""
-    words += "" if numeric else f" From left to right: {_listed(found.values)}."
+    if not numeric:
+        listed = [*map(str, found.values[:MOST_VALUES]), *(["…"] if len(found.values) > MOST_VALUES else [])]
+        words += f" From left to right: {', '.join(listed)}."
     chart = _dependence_chart(found, output, numeric)
     return Panel(f"Dependence on {found.name}", chart, words)
 
@@ -260,7 +263,3 @@ def _dependence_chart(found: Dependence, output: int, numeric: bool) -> Safe:
     ]
     plot.line(xs, means, "c1", tips)
     return plot.svg()
-
-
-def _listed(values: Any, most: int = 12) -> str:
-    return ", ".join(map(str, values[:most])) + (", …" if len(values) > most else "")

@@ -80,10 +80,12 @@ def paste(obj: Any, name: str) -> str:
         learn = "X, y" if has_targets(obj) else "X"
         lines.append(f"{learn} = ...  # the rows, in the same order")
     if isinstance(obj, Dictionary):
-        lines.append(f"d = {_sampler(obj)}.fit({learn}).dictionary_" if not _merged(obj) else _merge(obj))
+        merged = obj.record is not None and obj.record.sampler == "merge"
+        lines.append(_merge(obj) if merged else f"d = {_sampler(obj)}.fit({learn}).dictionary_")
     elif hasattr(obj, "get_params"):
         where = f"squeak.{type(obj).__module__.split('.')[1]}"
-        lines.append(f"found = {where}.{_call(obj)}.fit({learn})")
+        given = ", ".join(f"{key}={value}" for key, value in given_parameters(obj).items())
+        lines.append(f"found = {where}.{type(obj).__name__}({given}).fit({learn})")
         if dictionary_of(obj) is not None:
             lines.append(f"found.dictionary_ == squeak.load({name!r}).dictionary_  # True for the same bits")
     else:
@@ -95,15 +97,6 @@ def _path(obj: Any) -> str:
     if isinstance(obj, Dictionary):
         return ".preprocessing"
     return ".preprocessing_" if hasattr(obj, "preprocessing_") else ".dictionary_.preprocessing"
-
-
-def _call(obj: Any) -> str:
-    given = ", ".join(f"{key}={value}" for key, value in given_parameters(obj).items())
-    return f"{type(obj).__name__}({given})"
-
-
-def _merged(d: Dictionary) -> bool:
-    return d.record is not None and d.record.sampler == "merge"
 
 
 def _merge(d: Dictionary) -> str:

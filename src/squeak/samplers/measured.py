@@ -200,7 +200,8 @@ def _smallest_accuracy(G: Array, G_tilde: Array, ridge: float, residual: float, 
             return False
         stretch = 1.0 + max(0.0, (1.0 - eps) * residual / slack) if eps < 1.0 else 1.0
         above = G_tilde + eps * ridge * identity - max(0.0, 1.0 - eps) * stretch * G
-        shrunk = (1.0 + eps) * _part_kept(eps * ridge / (1.0 + eps), residual)
+        shift = eps * ridge / (1.0 + eps)
+        shrunk = (1.0 + eps) * (1.0 if residual == 0 else shift / (residual + shift))
         below = shrunk * G + eps * ridge * identity - G_tilde
         return _is_psd(above) and _is_psd(below)
 
@@ -214,10 +215,6 @@ def _smallest_accuracy(G: Array, G_tilde: Array, ridge: float, residual: float, 
         middle = 0.5 * (low + high)
         low, high = (low, middle) if implied(middle) else (middle, high)
     return float(high)
-
-
-def _part_kept(shift: float, residual: float) -> float:
-    return 1.0 if residual == 0 else shift / (residual + shift)
 
 
 def _is_psd(A: Array) -> bool:

@@ -88,7 +88,8 @@ class Record:
         """
         places = np.unique(np.linspace(0, len(history) - 1, MOST_POINTS).astype(int)).tolist() if history else []
         points = [[history[place].get(name, np.nan) for name in HISTORY] for place in places]
-        measured = np.full((_size_of_tree(merges), len(NODE)), np.nan)
+        size = 1 + sum(map(len, merges))  # every node but the root is the child of one merge
+        measured = np.full((size, len(NODE)), np.nan)
         for fact in nodes:
             measured[fact.node] = [getattr(fact, name) for name in NODE]
         small = len(measured) <= MOST_NODES
@@ -144,11 +145,6 @@ class Record:
             tuple(tuple(int(child) for child in children) for children in content["merges"]),
             arrays["nodes"],
         )
-
-
-def _size_of_tree(merges: Sequence[Sequence[int]]) -> int:
-    """Return the number of nodes: every node but the root is the child of one merge."""
-    return 1 + sum(len(children) for children in merges)
 
 
 def given_parameters(estimator: Any) -> dict[str, str]:

@@ -71,12 +71,11 @@ class TwoStep(Coins, BatchSampler):
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         first = self._first(X, plan, generator_at(seed, SAMPLE, 0))
-        score = _original_scores if self.original else _improved_scores
-        scores = score(X, first, plan)
-        return [
-            first,
-            keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1)),
-        ], 2.0 if self.original else 1.0
+        if self.original:
+            scores, passes = _original_scores(X, first, plan), 2.0
+        else:
+            scores, passes = bounded_scores(first, X, plan, plan.ridge), 1.0
+        return [first, keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1))], passes
 
     def _first(self, X: Rows, plan: Plan, rng: np.random.Generator) -> Choice:
         n, diag = n_rows(X), diagonal(plan.kernel, X)
@@ -93,10 +92,6 @@ class TwoStep(Coins, BatchSampler):
         chances = diag / diag.sum()
         draws = rng.choice(n, size, p=chances)
         return merge_draws(draws, chances[draws], size, plan.ridge)
-
-
-def _improved_scores(X: Rows, first: Choice, plan: Plan) -> Array:
-    return bounded_scores(first, X, plan, plan.ridge)
 
 
 def _original_scores(X: Rows, first: Choice, plan: Plan) -> Array:

@@ -21,7 +21,7 @@ from squeak.graphs.sample import EdgeSample, joined, shrink
 from squeak.graphs.sources import edge_blocks, is_text, open_edges, text_blocks
 from squeak.graphs.state import GraphPlan, Sparsifier, StreamState, make_plan
 from squeak.trees.parts import Part, PartError
-from squeak.trees.run import Keep, NodeFacts, TreeRun, tried
+from squeak.trees.run import Keep, NodeFacts, TreeRun, numbered, tried
 from squeak.trees.tree import Tree, TreeShaped
 
 
@@ -189,14 +189,7 @@ class EdgeWork:
 
 def _numbered(sample: EdgeSample, edges: list[int], source: str) -> EdgeSample:
     """Return the sample with its edges numbered through all leaves, as one source."""
-    leaves = np.array([int(name) for name, _ in sample.sources])[sample.source_numbers]
-    begin = np.concatenate([[0], np.cumsum(edges)])
-    indices = begin[leaves] + sample.indices
-    order = np.argsort(indices)
+    order, indices = numbered(sample, edges)
     found = sample.take(order, sample.probabilities[order], sample.counts[order])
-    return replace(
-        found,
-        indices=indices[order],
-        sources=((source, sample.n_seen),),
-        source_numbers=np.zeros(len(found), dtype=np.int64),
-    )
+    one_source = np.zeros(len(found), dtype=np.int64)
+    return replace(found, indices=indices, sources=((source, sample.n_seen),), source_numbers=one_source)

@@ -26,7 +26,7 @@ from squeak.samplers.squeak import Squeak
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.theory import squeak_oversampling
 from squeak.trees.parts import Part, PartError, SamePart
-from squeak.trees.run import Keep, NodeFacts, TreeRun, node_seed, read_part, tried
+from squeak.trees.run import Keep, NodeFacts, TreeRun, node_seed, numbered, read_part, tried
 from squeak.trees.tree import Tree, TreeShaped
 
 
@@ -47,14 +47,11 @@ def check_start(
 
 def numbered_through(d: Dictionary, rows: list[int], label: str, preprocessing: Preprocessing | None) -> Dictionary:
     """Return the dictionary with its rows numbered through all leaves, as one source."""
-    leaves = np.array([int(name) for name, _ in d.sources])[d.source_numbers]
-    begin = np.concatenate([[0], np.cumsum(rows)])
-    indices = begin[leaves] + d.indices
-    order = np.argsort(indices)
+    order, indices = numbered(d, rows)
     return replace(
         d,
         atoms=take(d.atoms, order),
-        indices=indices[order],
+        indices=indices,
         probabilities=d.probabilities[order],
         counts=d.counts[order],
         sources=((label, d.n_seen),),

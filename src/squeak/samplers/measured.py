@@ -11,7 +11,7 @@ from scipy.linalg import eigh, eigvalsh
 from squeak.core import engine
 from squeak.core.kernels import gram
 from squeak.core.leverage import check_resolved, check_ridge
-from squeak.core.nystrom import EigenFeatures
+from squeak.core.nystrom import EigenFeatures, Features
 from squeak.core.rows import n_rows, same_rows, take
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, Rows
@@ -161,7 +161,7 @@ def estimate_accuracy(
     ridge = dictionary.ridge if ridge is None else check_ridge(ridge)
     features = EigenFeatures(dictionary.kernel, dictionary.atoms)
     with engine.single_blas():
-        G = _second_moment(features, X)
+        G = second_moment(features, X)
         atoms = features.block(dictionary.atoms)
         G_tilde = atoms.T @ (dictionary.weights[:, None] * atoms)
         rng = generator_at(draw_seed(random_state), PROBE)
@@ -175,15 +175,15 @@ def estimate_accuracy(
     return AccuracyBounds(lower, upper, residual)
 
 
-def _second_moment(features: EigenFeatures, X: Rows) -> Array:
-    """Return Σ z zᵀ over all rows, summed in a fixed order."""
+def second_moment(features: Features, X: Rows, size: int = TILE) -> Array:
+    """Return Σ z zᵀ over all rows, summed in a fixed order, tiles of some size at a time."""
 
     def part(tile: slice) -> Array:
         z = features.block(take(X, tile))
         return np.asarray(z.T @ z)
 
     total = np.zeros((features.rank, features.rank))
-    tiles = engine.tiles(n_rows(X), TILE)
+    tiles = engine.tiles(n_rows(X), size)
     for group in engine.tiles(len(tiles), GROUP):
         for term in engine.map_ordered(part, tiles[group]):
             total += term

@@ -18,8 +18,10 @@ from squeak.core.types import Array, Rows
 from squeak.samplers.base import Coins, Plan
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, keep_by_score, merge_draws
 from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.measured import second_moment
 from squeak.samplers.theory import many_step_oversampling, two_step_oversampling
 
+TILE = 1024
 LARGEST_FIRST = 5_000
 """First rows at most, where their number is not given."""
 
@@ -97,17 +99,7 @@ class TwoStep(Coins, BatchSampler):
 def _original_scores(X: Rows, first: Choice, plan: Plan) -> Array:
     """Return [K̄(K̄ + ridge·I)⁻¹]_ii = z_iᵀ(ZᵀZ + ridge·I)⁻¹z_i with K̄ = Z Zᵀ the regularised Nyström matrix."""
     features = TriangularFeatures(plan.kernel, take(X, first.rows), first.weights, plan.ridge)
-    tiles = engine.tiles(n_rows(X), 1024)
-
-    def square(tile: slice) -> Array:
-        Z = features.block(take(X, tile))
-        return np.asarray(Z.T @ Z)
-
-    total = np.zeros((features.rank, features.rank))
-    for group in engine.tiles(len(tiles), 4):
-        for part in engine.map_ordered(square, tiles[group]):
-            total += part
-    inverse = np.linalg.inv(total + plan.ridge * np.eye(features.rank))
+    inverse = np.linalg.inv(second_moment(features, X, TILE) + plan.ridge * np.eye(features.rank))
 
     def score(tile: slice) -> Array:
         Z = features.block(take(X, tile))
@@ -115,7 +107,7 @@ def _original_scores(X: Rows, first: Choice, plan: Plan) -> Array:
 
     diag = diagonal(plan.kernel, X)
     floor = diag / (diag.sum() + plan.ridge)  # no score is below it; a row that the first set does not see has 0
-    return np.asarray(np.clip(np.concatenate(engine.map_ordered(score, tiles)), floor, 1.0))
+    return np.asarray(np.clip(np.concatenate(engine.map_ordered(score, engine.tiles(n_rows(X), TILE))), floor, 1.0))
 
 
 @parameters

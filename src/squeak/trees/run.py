@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from squeak.core import engine, state, storage
 from squeak.core.advice import AdvisedError
 from squeak.core.allocator import freed_memory_kept
@@ -82,6 +84,14 @@ class NodeFacts:
     seconds: float
     bytes: int
     """The size of the node's dictionary in memory: what travels to its parent."""
+
+
+def numbered(value: Any, rows: list[int]) -> tuple[Any, Any]:
+    """Return the order of a root's rows when numbered through all leaves, and their numbers in that order."""
+    leaves = np.array([int(name) for name, _ in value.sources])[value.source_numbers]
+    indices = np.concatenate([[0], np.cumsum(rows)])[leaves] + value.indices
+    order = np.argsort(indices)
+    return order, indices[order]
 
 
 def node_seed(seed: int, node: int) -> int:

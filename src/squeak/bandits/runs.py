@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from squeak.core.checks import check_number, check_whole
+from squeak.core.progress import progress
 from squeak.core.rows import refuse_hidden
 from squeak.core.types import Array, IntArray
 
@@ -33,13 +34,6 @@ class Best:
 
     def __getitem__(self, place: int) -> Any:
         return (self.arm, self.mean)[place]
-
-
-def progress(words: str, unit: str, total: int, verbose: int, done: int = 0) -> Any:
-    """Return a bar over the steps of a run, to be entered; silent unless ``verbose``."""
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, initial=done, desc=words, unit=f" {unit}", disable=not verbose)
 
 
 def show_best(bar: Any, best: Best) -> None:

@@ -186,11 +186,10 @@ def edges_from(reading: Chosen, edges: list[str]) -> Any:
 
 def read_all(stream: Any, source: Any, quiet: bool) -> None:
     """Read all edges into a stream sparsifier, with a bar."""
-    from tqdm.auto import tqdm
-
+    from squeak.core.progress import progress
     from squeak.graphs import edge_blocks
 
-    with tqdm(desc=type(stream).__name__, unit=" edges", unit_scale=True, disable=quiet) as bar:
+    with progress(type(stream).__name__, "edges", None, not quiet, unit_scale=True) as bar:
 
         def blocks() -> Iterator[Any]:
             for block in edge_blocks(source):

@@ -133,7 +133,8 @@ class _Study:
 
     def run(self, steps: int, seed: int, *, scaled: bool, verbose: bool) -> None:
         """Ask for so many rewards, the first of all at random rows where they are to be scaled by them."""
-        from squeak.bandits.runs import progress, show_best
+        from squeak.bandits.runs import show_best
+        from squeak.core.progress import progress
 
         def told(*pull: Any) -> None:
             if self._every_reward:

@@ -127,6 +127,14 @@ class RowSource:
                 break
         return found
 
+    def check_preprocessed(self, known: Preprocessing | None, than: str, name: str) -> None:
+        """Refuse rows that were preprocessed in another way than those of an object, which has it by that name."""
+        if self.preprocessing != known:
+            raise ValueError(
+                f"these rows were preprocessed in another way than {than}: make them with "
+                f"squeak.rows(..., preprocessing={name})"
+            )
+
     def begins_with(self, row: Rows) -> bool:
         """Tell whether the first row kept is the one given; what cannot be read twice is not used up."""
         for piece in self._first_pieces():

@@ -14,6 +14,7 @@ from squeak.core.saved import KernelPiece, Layout, NestedPiece, RowsPiece, Saved
 from squeak.core.state import LEAST, flag, number, numbers, parameters, plain, whole
 from squeak.core.storage import NotStoredError
 from squeak.data import Preprocessing
+from squeak.data.opening import paths_of
 from squeak.dpp.preparing import Prepared
 from squeak.dpp.proposals import Proposer
 from squeak.dpp.store import MemoryRows, NamedRows, SourceRows
@@ -105,9 +106,7 @@ class Fitted(Saved):
         if content["recipe"] is None:
             rows = _stored_rows(found["rows.X"], n, dictionary)
         else:
-            paths = content["recipe"]["paths"]
-            if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-                raise ValueError("the names of its files are damaged")
+            paths_of(content["recipe"])  # or it is damaged
             rows = NamedRows(content["recipe"], found["rows.preprocessing"], kernel, n)
         counts = {name: found[name] for name in ("scale", "calls", "attempts", "accepted")}
         made = cls(rows, int(content["seed"]), levels={0: prepared}, **counts)

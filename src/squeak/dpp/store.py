@@ -169,12 +169,9 @@ class NamedRows(SourceRows):
         """Return the rows in ``X``, or where it is None in the files that are named; others are refused."""
         if X is None:
             return SourceRows(reopen(self._recipe, self._preprocessing), self._kernel, self._n)
-        if isinstance(X, RowSource) and X.preprocessing != self._preprocessing:
-            raise ValueError(
-                "these rows are preprocessed in another way than those of the fit: "
-                "make them with squeak.rows(..., preprocessing=dpp.dictionary_.preprocessing)"
-            )
-        if not isinstance(X, RowSource) and self._preprocessing is not None:
+        if isinstance(X, RowSource):
+            X.check_preprocessed(self._preprocessing, "those of the fit", "dpp.dictionary_.preprocessing")
+        elif self._preprocessing is not None:
             X = self._preprocessing.encode(X)
         found = rows_of(X, self._kernel)
         if isinstance(found, SourceRows):

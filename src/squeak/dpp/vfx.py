@@ -15,6 +15,7 @@ from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
 from squeak.core.kernels import resolve
 from squeak.core.leverage import exact_leverage_scores
+from squeak.core.progress import progress
 from squeak.core.saved import Saved
 from squeak.core.seeds import READ, RandomState, draw_seed, generator_at
 from squeak.core.state import LEAST, checked, flag, number, parts, whole
@@ -204,7 +205,7 @@ class DPP(Saved, BaseEstimator):
         call, fitted.calls = fitted.calls, fitted.calls + 1
         found: list[IntArray] = []
         number = rejected = misses = 0
-        with engine.single_blas(), self._bar(count) as bar:
+        with engine.single_blas(), progress("DPP", "samples", count, self.verbose) as bar:
             while len(found) < count:
                 ahead = self._ahead(count - len(found))
                 for outcome in outcomes(proposer, fitted.rows, fitted.seed, call, number, ahead):
@@ -247,11 +248,6 @@ class DPP(Saved, BaseEstimator):
         """Return how many proposals to draw before rows are fetched: most likely enough for the samples left."""
         rate = self.acceptance_rate_ if self._now().accepted else 0.25
         return math.ceil(1.2 * samples / max(rate, 0.001)) + 8
-
-    def _bar(self, count: int) -> Any:
-        from tqdm.auto import tqdm
-
-        return tqdm(total=count, desc="DPP", unit=" samples", disable=not self.verbose)
 
     @property
     def n_seen_(self) -> int:

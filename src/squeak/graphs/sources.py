@@ -20,6 +20,7 @@ from squeak.core.types import Array
 from squeak.data import Preprocessing, RowSource, reopen, rows
 from squeak.data.files import sample
 from squeak.data.learning import Request
+from squeak.data.opening import paths_of
 from squeak.data.readers import IteratorReader
 from squeak.graphs.edges import Edges, from_columns
 from squeak.graphs.forms import is_columns, is_networkx, is_path, read_graph
@@ -260,9 +261,4 @@ def edge_source(edges: Any, n_nodes: int | None = None) -> RowSource:
 
 def reopened_edges(recipe: dict[str, Any], preprocessing: Preprocessing | None) -> RowSource:
     """Open the files of a recipe again."""
-    if not recipe.get("edge_list"):
-        return reopen(recipe, preprocessing)
-    paths = recipe["paths"]
-    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-        raise ValueError("the recipe of the source is damaged")
-    return edge_source(paths)
+    return edge_source(paths_of(recipe)) if recipe.get("edge_list") else reopen(recipe, preprocessing)

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine
 from squeak.core.checks import check_positive
+from squeak.core.progress import progress
 from squeak.core.rows import take
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import RowSource
@@ -269,8 +270,13 @@ def progressive_validation(
     if not isinstance(model, OnlineEstimator):
         raise TypeError(f"progressive_validation takes an estimator of squeak.online, not {type(model).__name__}")
     total = X.n_rows if isinstance(X, RowSource) else len(y) if hasattr(y, "__len__") else None
-    with _Bar(type(model).__name__, total, verbose) as bar:
-        run = OnlineRun(model, y, bar.advance)
+    with progress(type(model).__name__, "rows", total, verbose, unit_scale=True) as bar:
+
+        def told(rows: int, loss: float, atoms: int) -> None:
+            bar.set_postfix({"loss": f"{loss:.5f}", "atoms": atoms}, refresh=False)
+            bar.update(rows)
+
+        run = OnlineRun(model, y, told)
         if checkpoint is None:
             run.read(X)
         else:
@@ -331,27 +337,3 @@ def regret_bound(model: Any, norm: float) -> float | None:
         space_part = loss.lipschitz(bound) ** 2 / alpha * (learner.n_seen * space.scorer.ridge / 4.0 + 1.0)
         total += steps + space_part + 2.0 * learner.growths * bound
     return float(total)
-
-
-class _Bar:
-    """A bar over rows with the loss so far; silent unless ``verbose``."""
-
-    def __init__(self, name: str, total: int | None, verbose: int) -> None:
-        self._bar: Any = None
-        if verbose:
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(total=total, desc=name, unit=" rows", unit_scale=True)
-
-    def advance(self, rows: int, loss: float, atoms: int) -> None:
-        """Move on by some rows."""
-        if self._bar is not None:
-            self._bar.set_postfix({"loss": f"{loss:.5f}", "atoms": atoms}, refresh=False)
-            self._bar.update(rows)
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from squeak.core.checks import check_whole
+from squeak.core.progress import progress
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
 from squeak.report.charts import named_bars
@@ -115,15 +116,13 @@ def partial_dependence(
     >>> found.name, found.means[:, 0].round(1).tolist()
     ('column 0', [1.8, 1.0, 1.8])
     """
-    from tqdm.auto import tqdm
-
     check_whole("n_points", n_points)
     given, _ = looked_at(model, X, None, max_rows, random_state)
     answer, outputs = answers_of(model)
     spans = spans_of(model, given)
     chosen = _chosen(model, spans, columns)
     found = []
-    with tqdm(total=len(chosen), desc="dependence", unit=" columns", disable=not verbose) as bar:
+    with progress("dependence", "columns", len(chosen), verbose) as bar:
         for place in chosen:
             name, span = spans[place]
             grid = _grid(dense(given.X[:, span]), n_points)

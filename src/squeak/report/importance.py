@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core.checks import check_whole
+from squeak.core.progress import progress
 from squeak.core.rows import take
 from squeak.core.seeds import ORDER, SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, Rows
@@ -247,8 +248,6 @@ def permutation_importance(
     >>> found.names[0], found.metric, found.together
     ('column 0', 'R²', ())
     """
-    from tqdm.auto import tqdm
-
     check_whole("repeats", repeats)
     given, seed = looked_at(model, X, y, max_rows, random_state)
     if given.y is None:
@@ -259,7 +258,7 @@ def permutation_importance(
     before = score(given.X)
     tasks = [[span] for _, span in spans] + [[spans[place][1] for place in group] for group, _ in groups]
     drops = np.zeros((len(tasks), repeats))
-    with tqdm(total=drops.size, desc="importance", unit=" permutations", disable=not verbose) as bar:
+    with progress("importance", "permutations", drops.size, verbose) as bar:
         for task, moved in enumerate(tasks):
             for turn in range(repeats):
                 order = generator_at(seed, SAMPLE, task, turn).permutation(given.n)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from squeak.core.outputs import replacing
+from squeak.core.progress import progress
 from squeak.data import Preprocessing
 from squeak.report.certificate import Penalty
 from squeak.report.dependence import explanations_tab
@@ -115,9 +116,7 @@ def family_of(obj: Any) -> str:
 
 
 def _page(obj: Any, family: str, X: Any, y: Any, name: str, verbose: int) -> Page:
-    from tqdm.auto import tqdm
-
-    with tqdm(total=6, desc="report", unit=" parts", disable=not verbose, leave=False) as bar:
+    with progress("report", "parts", 6, verbose, leave=False) as bar:
 
         def step(words: str) -> None:
             bar.set_postfix_str(words)

@@ -195,11 +195,7 @@ class Dictionary(Saved):
         rows
         """
         if isinstance(X, RowSource):
-            if X.preprocessing != self.preprocessing:
-                raise ValueError(
-                    "these rows were preprocessed in another way than the dictionary's: "
-                    "make them with squeak.rows(..., preprocessing=dictionary.preprocessing)"
-                )
+            X.check_preprocessed(self.preprocessing, "the dictionary's", "dictionary.preprocessing")
             X = X.collect()[0]
         elif self.preprocessing is not None:
             X = self.preprocessing.encode(X)

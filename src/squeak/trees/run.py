@@ -17,6 +17,7 @@ from squeak.core.advice import AdvisedError
 from squeak.core.allocator import freed_memory_kept
 from squeak.core.outputs import replacing
 from squeak.core.places import place
+from squeak.core.progress import progress
 from squeak.core.seeds import NODE, generator_at
 from squeak.core.types import Rows
 from squeak.trees.parts import Part, PartError
@@ -166,13 +167,8 @@ class TreeRun:
 
     def result(self) -> tuple[Any, list[NodeFacts]]:
         """Run what is left to do; return the root's value and the facts of every node that was run or kept."""
-        from tqdm.auto import tqdm
-
         done, due = self._what_is_due()
-        total = len(due) + len(done)
-        with tqdm(
-            total=total, initial=len(done), desc=self.work.name, unit=" nodes", disable=not self.verbose
-        ) as bar:
+        with progress(self.work.name, "nodes", len(due) + len(done), self.verbose, done=len(done)) as bar:
             if due:
                 self._compute(done, due, bar)
         root = done[self.tree.root]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from squeak.core.outputs import replacing
+from squeak.core.outputs import check_place, replacing
 from squeak.core.progress import progress
 from squeak.data import Preprocessing
 from squeak.report.certificate import Penalty
@@ -69,10 +69,7 @@ def write(
     """
     family = family_of(obj)
     target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; name a file")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist")
+    check_place(target)
     page = _page(obj, family, X, y, name or "object.sqk", verbose)
     content = page.html().encode("utf-8", errors="replace")
     with replacing(target) as stream:

@@ -259,18 +259,8 @@ class Dictionary(Saved):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dictionary):
             return NotImplemented
-        plain = (
-            "kernel",
-            "copies",
-            "oversampling",
-            "ridge",
-            "n_seen",
-            "sources",
-            "eps",
-            "calibrated",
-            "preprocessing",
-        )
         arrays = ("indices", "probabilities", "counts", "source_numbers")
+        plain = self._state.keys() - {*arrays, "atoms", "record"}
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
             and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)

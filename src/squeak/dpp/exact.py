@@ -80,8 +80,7 @@ class ExactDPP(BaseEstimator):
 
         Returns
         -------
-        ExactDPP
-            This object.
+        self
         """
         kernel = own_kernel(self.kernel)
         X, _ = gather(X, kernel)

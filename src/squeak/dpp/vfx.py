@@ -64,18 +64,6 @@ class DPP(Saved, BaseEstimator):
     verbose : int
         1 shows progress bars.
 
-    Attributes
-    ----------
-    expected_size_ : float
-        The mean size of samples: half-way between Tr L̂(I + L̂)⁻¹ and the sum of the scores, which bound it (an
-        estimate where ``weighted``).
-    acceptance_rate_ : float
-        The part of all proposals so far that was accepted; NaN before the first.
-    scale_ : float
-        The factor on the kernel; 1 unless ``expected_size`` was given.
-    dictionary_ : Dictionary
-    kernel_ : kernel
-
     Notes
     -----
     A row source (:func:`squeak.rows`) is never held in memory: ``fit`` reads it twice (once with ``weighted``; more
@@ -126,8 +114,7 @@ class DPP(Saved, BaseEstimator):
 
         Returns
         -------
-        DPP
-            This object.
+        self
         """
         self._check_parameters()
         kernel = self._own_kernel()
@@ -256,12 +243,15 @@ class DPP(Saved, BaseEstimator):
 
     @property
     def scale_(self) -> float:
-        """The factor on the kernel."""
+        """The factor on the kernel; 1 unless ``expected_size`` was given."""
         return self._now().scale
 
     @property
     def expected_size_(self) -> float:
-        """The mean size of samples, as the surrogate has it."""
+        """The mean size of samples: half-way between Tr L̂(I + L̂)⁻¹ and the sum of the scores, which bound it.
+
+        An estimate where ``weighted``.
+        """
         return self._now().prepared.surrogate.size(self.scale_)
 
     @property
@@ -310,8 +300,7 @@ class DPP(Saved, BaseEstimator):
 
         Returns
         -------
-        DPP
-            This object.
+        self
 
         Examples
         --------

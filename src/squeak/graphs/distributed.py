@@ -99,8 +99,7 @@ class DistributedSparsifier(TreeShaped, Sparsifier):
 
         Returns
         -------
-        DistributedSparsifier
-            This object.
+        self
         """
         plan, given = make_plan(self), _as_parts(X, self.n_nodes)
         if isinstance(given, Edges):  # the last nodes may have no edges

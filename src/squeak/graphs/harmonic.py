@@ -240,8 +240,7 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
 
         Returns
         -------
-        HarmonicClassifier
-            This object.
+        self
         """
         y, labelled = read_labels(y)
         classes, codes = np.unique(y[labelled], return_inverse=True)
@@ -324,8 +323,7 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
 
         Returns
         -------
-        HarmonicRegressor
-            This object.
+        self
         """
         y = np.asarray(y, dtype=np.float64)
         if y.ndim != 1:

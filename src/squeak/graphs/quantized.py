@@ -158,8 +158,7 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        OnlineHarmonic
-            This object.
+        self
         """
         fresh = clone(self).partial_fit(X, y)
         self.__dict__.update(fresh.__dict__)
@@ -176,8 +175,7 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        OnlineHarmonic
-            This object.
+        self
         """
         rows = self._rows(X)
         y = np.full(len(rows), -1) if y is None else np.asarray(y)

@@ -52,8 +52,7 @@ class EdgeStream(Resumable, Sparsifier):
 
         Returns
         -------
-        sparsifier
-            This object.
+        self
         """
         if checkpoint is not None:
             return self._run(graph, checkpoint, every)
@@ -94,8 +93,7 @@ class EdgeStream(Resumable, Sparsifier):
 
         Returns
         -------
-        sparsifier
-            This object.
+        self
         """
         blocks = edges if hasattr(edges, "__next__") or is_path(edges) else iter([edges])
         return self._read(blocks, self._stream if hasattr(self, "_stream") else self._begin())
@@ -237,13 +235,6 @@ class StreamSparsifier(EdgeStream):
     source : str, optional
         A name for these edges, for merging.
     random_state : None, int, RandomState or Generator
-
-    Attributes
-    ----------
-    sparsifier_ : CSR adjacency matrix
-        Usable after every block.
-    sample_ : EdgeSample
-    n_seen_, n_components_ : int
 
     Notes
     -----

@@ -56,8 +56,7 @@ class Sampler(BaseEstimator):
 
         Returns
         -------
-        Sampler
-            This object.
+        self
         """
         raise TypeError(f"{type(self).__name__} is abstract: use Squeak, Kors, ExactRLS or Uniform")
 

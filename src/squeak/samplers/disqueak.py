@@ -226,8 +226,7 @@ class Disqueak(TreeShaped, Coins, ScoreSampler):
 
         Returns
         -------
-        Disqueak
-            This object.
+        self
         """
         parts, preprocessing = self._parts(X)
         tree = self._tree_of(len(parts))

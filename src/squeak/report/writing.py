@@ -82,29 +82,23 @@ def family_of(obj: Any) -> str:
     from squeak.online.base import OnlineEstimator
 
     kind = str(getattr(obj, "kind", "")) if not isinstance(obj, type) else ""
-    if isinstance(obj, Dictionary):
-        return "dictionary"
-    if isinstance(obj, Preprocessing):
-        return "preprocessing"
-    if isinstance(obj, OnlineEstimator):
-        return "online"
-    room = type(obj).__module__.split(".")[:2]
-    if kind in ("edges", "edge-stream"):
-        return "edges"
-    if kind == "dpp":
-        return "dpp"
-    if room == ["squeak", "bandits"] and hasattr(obj, "arms_"):
-        return "bandit"
-    if room == ["squeak", "bandits"] and hasattr(obj, "told_"):
-        return "box"
-    if hasattr(obj, "features_") and hasattr(obj, "preprocessing_"):
-        return "features"
-    if room == ["squeak", "samplers"] and dictionary_of(obj) is not None:
-        return "sampler"
-    if room == ["squeak", "learners"] and dictionary_of(obj) is not None:
-        return "learner"
-    if room == ["squeak", "learners"] and (hasattr(obj, "experts_") or hasattr(obj, "expansions_")):
-        return "composed"
+    room, has_dictionary = type(obj).__module__.split(".")[:2], dictionary_of(obj) is not None
+    families = {
+        "dictionary": isinstance(obj, Dictionary),
+        "preprocessing": isinstance(obj, Preprocessing),
+        "online": isinstance(obj, OnlineEstimator),
+        "edges": kind in ("edges", "edge-stream"),
+        "dpp": kind == "dpp",
+        "bandit": room == ["squeak", "bandits"] and hasattr(obj, "arms_"),
+        "box": room == ["squeak", "bandits"] and hasattr(obj, "told_"),
+        "features": hasattr(obj, "features_") and hasattr(obj, "preprocessing_"),
+        "sampler": room == ["squeak", "samplers"] and has_dictionary,
+        "learner": room == ["squeak", "learners"] and has_dictionary,
+        "composed": room == ["squeak", "learners"] and (hasattr(obj, "experts_") or hasattr(obj, "expansions_")),
+    }
+    for family, fits in families.items():
+        if fits:
+            return family
     fitted = " that was fitted" if hasattr(obj, "fit") else ""
     raise TypeError(
         f"there is no report of a {type(obj).__name__}: give a dictionary, or a sampler, learner, bandit, DPP or "

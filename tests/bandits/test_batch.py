@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from squeak.bandits import BKB, GPBUCB, GPUCB, AutoUCB, BatchBKB, baselines, bkb, regret
-from squeak.bandits.bkb import Batch
+from squeak.bandits import BKB, GPBUCB, GPUCB, AutoUCB, BatchBKB, baselines, batch_bkb, regret
+from squeak.bandits.batch_bkb import Batch
 from squeak.kernels import RBF
 from tests.bandits.oracles import dense_posterior
 
@@ -191,7 +191,7 @@ def test_one_bad_reward_in_a_batch_does_not_take_the_good_ones_with_it(forty_arm
     ("cls", "params"), [(GPBUCB, {"batch_size": 2**31}), (BatchBKB, {"max_batch": 2**31, "batch_factor": 1e100})]
 )
 def test_a_batch_ends_whatever_a_file_asks_for(cls, params, problem, monkeypatch, tmp_path):
-    for room in (bkb, baselines):
+    for room in (batch_bkb, baselines):
         monkeypatch.setattr(room, "MOST_AT_ONCE", 7)
     cls(problem[0], RBF(0.25), random_state=0, **params).save(tmp_path / "b.sqk")
     bandit = cls.load(tmp_path / "b.sqk")

@@ -29,10 +29,10 @@ from squeak.graphs import (
 from squeak.graphs import accuracy as accuracy_room
 from squeak.graphs import sample as thinning_room
 from squeak.graphs import state as state_room
+from squeak.graphs.base import Sparsifier, make_plan
 from squeak.graphs.edges import best_forest, check_edges, merged, spanned_alike
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.sparsifying import sample_edges
-from squeak.graphs.state import Sparsifier, make_plan
 from tests.graphs.oracles import COMPLETE, dense_accuracy, dense_laplacian, random_graph
 
 RUNS = 500

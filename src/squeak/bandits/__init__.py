@@ -9,7 +9,8 @@ from squeak.bandits.baselines import (
     SorUCB,
     UniformArms,
 )
-from squeak.bandits.bkb import BKB, BatchBKB, bkb_oversampling
+from squeak.bandits.batch_bkb import BatchBKB
+from squeak.bandits.bkb import BKB, bkb_oversampling
 from squeak.bandits.continuous import BoxUCB
 from squeak.bandits.evidence import fit_hyperparameters, log_evidence
 from squeak.bandits.gp_ucb import GPUCB, AutoUCB

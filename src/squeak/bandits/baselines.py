@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.base import Bandit
-from squeak.bandits.bkb import BKB, MOST_AT_ONCE
+from squeak.bandits.batch_bkb import MOST_AT_ONCE
+from squeak.bandits.bkb import BKB
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.gp_ucb import ExactBandit
 from squeak.bandits.posterior import chance_of_improvement, highest, improvement

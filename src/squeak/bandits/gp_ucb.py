@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.base import Bandit
-from squeak.bandits.bkb import BatchBKB
+from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.exact import learn
 from squeak.bandits.lazy import LazyPosterior
 from squeak.core.checks import check_positive, check_whole

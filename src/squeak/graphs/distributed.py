@@ -15,11 +15,12 @@ from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
 from squeak.core.seeds import draw_seed
 from squeak.data import RowSource
+from squeak.graphs.base import GraphPlan, Sparsifier, make_plan
 from squeak.graphs.edges import Edges
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined, shrink
 from squeak.graphs.sources import edge_blocks, is_text, open_edges, text_blocks
-from squeak.graphs.state import GraphPlan, Sparsifier, StreamState, make_plan
+from squeak.graphs.state import StreamState
 from squeak.trees.parts import Part, PartError
 from squeak.trees.run import Keep, NodeFacts, TreeRun, numbered, tried
 from squeak.trees.tree import Tree, TreeShaped

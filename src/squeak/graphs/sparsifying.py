@@ -11,11 +11,11 @@ from sklearn.base import clone
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.types import Array
 from squeak.graphs.accuracy import spectral_accuracy
+from squeak.graphs.base import DEFAULT_OVERSAMPLING, GraphPlan, Sparsifier, make_plan
 from squeak.graphs.edges import Edges, spanned_alike
 from squeak.graphs.forms import read_graph
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, thinned
-from squeak.graphs.state import DEFAULT_OVERSAMPLING, GraphPlan, Sparsifier, make_plan
 
 LAW = 2.0
 """ε·√(kept/n) is about this on irregular graphs, measured: the first guess where an ε is asked for."""

@@ -1,113 +1,22 @@
-"""What all sparsifiers share, and the state of a stream of edges: a sample, its oracle, when scoring is due."""
+"""The state of a stream of edges: a sample, the oracle of its resistances, and where the next scoring is due."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from squeak.core.checks import check_positive, check_whole
-from squeak.core.constructors import parameters
 from squeak.core.saved import Given, Layout, NestedPiece, Parts, fill, put_together, take_apart, within
-from squeak.core.seeds import RandomState, coins
+from squeak.core.seeds import coins
 from squeak.core.state import checked, numbers, seed, whole, wholes
 from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
-from squeak.core.types import Array, IntArray
 from squeak.data import Preprocessing
-from squeak.graphs.edges import LARGEST_WEIGHT, Edges, check_edges, check_graph_ridge
-from squeak.graphs.oracle import Oracle, Scoring
+from squeak.graphs.base import GraphPlan
+from squeak.graphs.edges import LARGEST_WEIGHT, Edges, check_edges
+from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined, shrink
-from squeak.samplers.theory import squeak_oversampling
-
-DEFAULT_OVERSAMPLING = 30.0
-
-
-@parameters
-class Sparsifier(BaseEstimator):
-    """The parameters of :class:`StreamSparsifier`, and the sparsifier from the sample of edges that was kept."""
-
-    oversampling: float | str = field(default=DEFAULT_OVERSAMPLING, kw_only=False)
-    ridge: float = 0.0
-    copies: int = 1
-    connected: bool | None = None
-    n_nodes: int | None = None
-    eps: float | None = None
-    delta: float | None = None
-    n: int | None = None
-    source: str | None = None
-    random_state: RandomState = None
-
-    @property
-    def sample_(self) -> EdgeSample:
-        """The edges kept, with their state."""
-        raise NotImplementedError
-
-    @property
-    def sparsifier_(self) -> Any:
-        """The sparsifier of the edges seen so far, as a symmetric CSR matrix; usable after every block."""
-        return self.sample_.graph.adjacency()
-
-    @property
-    def n_components_(self) -> int:
-        """Components of the sparsifier; nodes without edges count as one each."""
-        return self.sample_.n_components
-
-
-@dataclass(frozen=True)
-class GraphPlan:
-    """The parameters of a sparsifier, checked and in numbers."""
-
-    oversampling: float
-    copies: int
-    scoring: Scoring
-    connected: bool
-    n_nodes: int
-    source: str
-    independent: bool = False
-    """Whether every edge has a coin of its own: what the theorem is proved for."""
-
-    def sample_of(self, edges: Edges, probabilities: Array, counts: IntArray, indices: IntArray) -> EdgeSample:
-        """Return edges with the state that they come in with, as the sample of themselves."""
-        return EdgeSample(
-            n_nodes=edges.n_nodes,
-            u=edges.u,
-            v=edges.v,
-            original=edges.weights,
-            probabilities=probabilities,
-            counts=counts,
-            copies=self.copies,
-            oversampling=self.oversampling,
-            ridge=self.scoring.ridge,
-            n_seen=len(edges),
-            indices=indices,
-            sources=((self.source, len(edges)),),
-        )
-
-
-def make_plan(params: Any) -> GraphPlan:
-    """Return the checked parameters of a sparsifier."""
-    ridge = check_graph_ridge(params.ridge)
-    oversampling = params.oversampling
-    theory = isinstance(oversampling, str)
-    if not theory and params.eps is not None:
-        raise ValueError("eps goes with oversampling='theory'; with a number it would be ignored")
-    if theory:
-        if oversampling != "theory" or None in (params.eps, params.delta, params.n):
-            raise ValueError("oversampling must be a number, or 'theory' with eps, delta and n (edges)")
-        oversampling = float(squeak_oversampling(params.eps, params.delta, params.n))
-    return GraphPlan(
-        oversampling=check_positive("oversampling", oversampling, " or 'theory'"),
-        copies=check_whole("copies", params.copies),
-        scoring=Scoring(ridge),
-        connected=ridge == 0 if params.connected is None else bool(params.connected),
-        n_nodes=0 if params.n_nodes is None else check_whole("n_nodes", params.n_nodes),
-        source="edges" if params.source is None else str(params.source),
-        independent=theory,
-    )
-
 
 GROWTH = 1.5
 """The sample is scored anew when it has grown by this factor."""

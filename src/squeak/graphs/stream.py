@@ -16,11 +16,12 @@ from squeak.core.described import params_to_data
 from squeak.core.rows import copy_rows
 from squeak.core.seeds import draw_seed
 from squeak.data import Cursor, Preprocessing, RowSource
+from squeak.graphs.base import Sparsifier, make_plan
 from squeak.graphs.edges import Edges
 from squeak.graphs.forms import is_path
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.sources import edge_blocks, edge_source, reopened_edges
-from squeak.graphs.state import Sparsifier, StreamState, make_plan
+from squeak.graphs.state import StreamState
 from squeak.samplers.checkpoint import Resumable
 
 

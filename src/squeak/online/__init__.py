@@ -6,7 +6,7 @@
 
 from squeak.online.first_order import KernelOGDClassifier, KernelOGDRegressor
 from squeak.online.fogd import DualSGDClassifier, DualSGDRegressor, FOGDClassifier, FOGDRegressor
-from squeak.online.kons import KonsClassifier, KonsRegressor, SketchedKonsClassifier, SketchedKonsRegressor
+from squeak.online.kons import KonsClassifier, KonsRegressor
 from squeak.online.nogd import NOGDClassifier, NOGDRegressor
 from squeak.online.pros_n_kons import (
     BudgetKonsClassifier,
@@ -16,6 +16,7 @@ from squeak.online.pros_n_kons import (
     ProsNKonsClassifier,
     ProsNKonsRegressor,
 )
+from squeak.online.sketched_kons import SketchedKonsClassifier, SketchedKonsRegressor
 from squeak.online.validation import Batch, Progress, progressive_validation, regret_bound
 
 __all__ = [

@@ -7,56 +7,24 @@ c_s φ_s, which also stands where a derivative is 0 (the printed b-form divides 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.checks import check_positive
 from squeak.core.cholesky import GrowingCholesky
 from squeak.core.constructors import parameters
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import copy_rows, join, n_rows, take
 from squeak.core.saved import Layout, RowsPiece
 from squeak.core.screening import entry_score
-from squeak.core.seeds import RandomState, coins
+from squeak.core.seeds import coins
 from squeak.core.state import number, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
-from squeak.online.base import OnlineEstimator
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.losses import loss_of
 from squeak.online.newton import StepRule
+from squeak.online.second_order import SecondOrder
 from squeak.online.stored import FactorPiece, Stored
-
-CURVATURES = ("adaptive", "worst", "auto")
-
-
-@parameters
-class SecondOrder(OnlineEstimator):
-    """The parameters of every second-order estimator, and the step rule that they ask for."""
-
-    kernel: Any = field(default=None, kw_only=False)
-    loss: str = "squared"
-    alpha: float = 0.1
-    bound: float | None = None
-    curvature: str = "adaptive"
-    step: float = 1.0
-    random_state: RandomState = None
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.curvature not in CURVATURES:
-            raise ValueError(f"curvature must be one of {', '.join(CURVATURES)}; it is {self.curvature!r}")
-        if check_positive("step", self.step) > 1.0:
-            raise ValueError(f"step must lie in (0, 1]; it is {self.step!r}")
-        check_positive("alpha", self.alpha)
-
-    def _rule(self) -> StepRule:
-        bound = None if self.bound is None else float(self.bound)
-        curvature = "adaptive" if self.curvature == "auto" else self.curvature
-        return StepRule(loss_of(self), bound, curvature, float(self.step))
-
 
 Chances = tuple[float, float]
 
@@ -272,79 +240,6 @@ class KonsClassifier(_Kons, OnlineClassifier):
     >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
     >>> y = X[:, 0] * X[:, 1] > 0
     >>> KonsClassifier().fit(X, y).score(X, y) > 0.95
-    True
-    """
-
-    loss: str = "squared_hinge"
-    bound: float = 10.0
-
-
-@parameters
-class _SketchedKons(_Kons):
-    _poor_on_few_rows: ClassVar[bool] = True
-
-    oversampling: float = 1.0
-    smallest_chance: float = 0.1
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_positive("oversampling", self.oversampling)
-        if check_positive("smallest_chance", self.smallest_chance) > 1.0:
-            raise ValueError(f"smallest_chance must lie in (0, 1]; it is {self.smallest_chance!r}")
-
-    def _chances(self) -> tuple[float, float]:
-        return float(self.oversampling), float(self.smallest_chance)
-
-
-class SketchedKonsRegressor(_SketchedKons, OnlineRegressor):
-    """SKETCHED-KONS: KONS whose matrix takes in only some directions.
-
-    A direction enters A with probability min(1, oversampling·max(τ̃, smallest_chance)).
-
-    τ̃ is the leverage score of the scaled direction ġ√η·φ (KORS). A row at which it does not enter still moves
-    the weights. Regret is that of KONS over max(smallest_chance, smallest τ); the matrix part costs
-    smallest_chance² of it. Every row is kept, so a row costs O(t) kernel values still.
-
-    Parameters
-    ----------
-    kernel, loss, alpha, bound, curvature, step, random_state
-        As in :class:`KonsRegressor`.
-    oversampling : float
-    smallest_chance : float
-        The papers' β; with 1 all directions enter and it is KONS.
-
-    References
-    ----------
-    Thesis, algorithm 13 and theorem 5.6, with the corrections of the theory page, "Online learning".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.online import SketchedKonsRegressor
-    >>> X = np.random.default_rng(0).uniform(-2, 2, (300, 1))
-    >>> y = np.sin(2 * X[:, 0])
-    >>> model = SketchedKonsRegressor(alpha=1.0, random_state=0).fit(X, y)
-    >>> bool(np.mean((model.predict(X) - y) ** 2) < 0.1)
-    True
-    """
-
-
-@parameters
-class SketchedKonsClassifier(_SketchedKons, OnlineClassifier):
-    """SKETCHED-KONS for labels: see :class:`SketchedKonsRegressor`.
-
-    Parameters
-    ----------
-    kernel, loss, alpha, oversampling, smallest_chance, bound, curvature, step, random_state
-        As in :class:`SketchedKonsRegressor` and :class:`KonsClassifier`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.online import SketchedKonsClassifier
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
-    >>> y = X[:, 0] * X[:, 1] > 0
-    >>> SketchedKonsClassifier(alpha=1.0, random_state=0).fit(X, y).score(X, y) > 0.85
     True
     """
 

@@ -10,8 +10,8 @@ from squeak.core.rows import copy_rows
 from squeak.core.types import Rows
 from squeak.kernels import RBF
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.kons import SecondOrder
 from squeak.online.learner import NewtonLearner, NewtonPlan
+from squeak.online.second_order import SecondOrder
 from squeak.online.space import Space
 from squeak.samplers.base import check_ridge_beside
 

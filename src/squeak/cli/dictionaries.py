@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from squeak.cli.clusters import Cluster
 from squeak.cli.errors import echo
 from squeak.cli.options import (
     Checkpoint,
-    Cluster,
     Data,
     Every,
     KernelChoice,

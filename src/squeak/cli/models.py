@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from squeak.cli.clusters import Cluster
 from squeak.cli.errors import echo
 from squeak.cli.options import (
     Checkpoint,
-    Cluster,
     Data,
     Every,
     KernelName,

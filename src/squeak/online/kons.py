@@ -34,10 +34,17 @@ class KonsHead(Stored):
 
     With M = DKD + alpha·I = L Lᵀ: ȳ = (kᵀc − (L⁻¹Dk)ᵀq)/alpha and ρ = φᵀA⁻¹φ = (k(x, x) − ‖L⁻¹Dk‖²)/alpha.
 
-    Source: Thesis, algorithm 12 as corrected in the theory page, "Online learning", and algorithm 13.
+    Parameters
+    ----------
+    rule : StepRule
+    alpha : float
+    chances : pair of float, optional
+        Oversampling and smallest chance of a sketch: which directions enter A is then decided by KORS on the
+        features scaled by ġ√η, each kept one unweighted.
 
-    ``chances``: oversampling and smallest chance of a sketch: which directions enter A is then decided by KORS on
-    the features scaled by ġ√η, each kept one unweighted.
+    References
+    ----------
+    Thesis, algorithm 12 as corrected in the theory page, "Online learning", and algorithm 13.
     """
 
     _state: ClassVar[Layout] = {

@@ -17,7 +17,8 @@ How each is counted:
 - ``__init__ lines``: from each ``def __init__`` to its end.
 - ``citations``: docstrings that cite Spec or DESIGN, which readers do not have.
 - ``functions without Returns`` and ``methods without Returns``: public ones (in the ``__all__`` of a public module;
-  methods of its classes, properties left out) that give something back and whose docstring has no such section.
+  methods of its classes, properties left out) that give something back and whose docstring has no such section,
+  nor that of a method which they override.
 - ``imports by name``: calls of ``import_module`` and ``__import__``.
 - ``long files``: those above 400 lines.
 
@@ -244,6 +245,12 @@ def _place(function: Any, name: str) -> Place:
     return Path(inspect.getsourcefile(code) or ""), code.__code__.co_firstlineno, name
 
 
+def _overridden(cls: Any, method: str) -> list[Any]:
+    """Return the functions by that name in a class and its bases: what one of them says need not be said again."""
+    found = [vars(base)[method] for base in cls.__mro__ if method in vars(base)]
+    return [function for member in found if inspect.isfunction(function := getattr(member, "__func__", member))]
+
+
 def functions_without_returns() -> list[Place]:
     """Return the public functions whose docstring does not say what they give back."""
     return [_place(f, name) for name, f in public() if inspect.isfunction(f) and _without_returns(f)]
@@ -257,7 +264,8 @@ def methods_without_returns() -> list[Place]:
             for method, member in inspect.getmembers(cls):
                 function = inspect.unwrap(getattr(member, "__func__", member))
                 ours = inspect.isfunction(function) and str(function.__module__).startswith("squeak")
-                if ours and not method.startswith("_") and _without_returns(function):
+                versions = [function, *_overridden(cls, method)]
+                if ours and not method.startswith("_") and all(map(_without_returns, versions)):
                     found.setdefault(function.__code__, _place(function, f"{name}.{method}"))
     return list(found.values())
 

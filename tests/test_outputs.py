@@ -13,8 +13,8 @@ import squeak
 from squeak.cli import main
 from squeak.core import outputs
 from squeak.core.text import for_cell, for_terminal
-from squeak.graphs.files import read_edges
-from squeak.report.tags import tag
+from squeak.graphs.sources import read_edges
+from squeak.report.shell import tag
 
 NAMES = ("plain", "=1+2", "x\x1b[31mRED\x1b]0;title\x07")
 

@@ -69,7 +69,6 @@ def test_the_glossary_explains_no_word_twice():
     assert not set(found) & set(FORBIDDEN)
 
 
-# Until the rooms have renamed their parameters; then the two marks go.
 def test_no_parameter_has_a_second_word_for_the_same_thing():
     assert not {f"{where}({word}): {FORBIDDEN[word]}" for word, where in words().items() if word in FORBIDDEN}
 

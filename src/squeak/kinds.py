@@ -51,16 +51,7 @@ KINDS: dict[str, str] = {
 
 
 def room(name: str) -> Any:
-    """Return a room, imported when it is first asked for.
-
-    Parameters
-    ----------
-    name : str
-
-    Returns
-    -------
-    module
-    """
+    """Return a room, imported when it is first asked for."""
     if name == "bandits":
         import squeak.bandits
     elif name == "data":
@@ -83,14 +74,7 @@ def room(name: str) -> Any:
 def class_of(kind: str) -> Any:
     """Return the class of a kind of file.
 
-    Parameters
-    ----------
-    kind : str
-        One of :data:`KINDS`.
-
-    Returns
-    -------
-    class
+    ``kind``: one of :data:`KINDS`.
     """
     name, place = KINDS[kind].split(".", 1)
     return attrgetter(place)(room(name))

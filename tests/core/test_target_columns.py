@@ -8,8 +8,7 @@ import pytest
 
 import squeak
 from squeak.data.columns import OTHER
-from squeak.data.encodings import column_from_data, column_to_data
-from squeak.data.target_columns import FOLDS, PRIOR, folds_of
+from squeak.data.target_columns import FOLDS, PRIOR, column_from_data, column_to_data, folds_of
 
 
 def by_hand(values, y, folds, asked, fold=None):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from squeak.dpp import DPP, ExactDPP, proposals
-from squeak.dpp.elimination import sample_from_factor
+from squeak.dpp.proposals import sample_from_factor
 from squeak.kernels import RBF
 from squeak.samplers import ExactRLS, Kors, Uniform
 from tests.dpp.counting import brute_force, largest_error, p_value

@@ -8,8 +8,8 @@ import pytest
 from squeak.cli.graphs import label
 from squeak.cli.reading import Chosen
 from squeak.graphs import HarmonicClassifier, StreamSparsifier
-from squeak.graphs.files import read_edges, write_edges
 from squeak.graphs.forms import read_graph
+from squeak.graphs.sources import read_edges, write_edges
 from tests.commands import command
 from tests.graphs.oracles import two_cliques
 

@@ -14,15 +14,14 @@ import scipy.sparse as sp
 
 from squeak.core.seeds import draw_seed
 from squeak.graphs import DistributedSparsifier, StreamSparsifier, spectral_accuracy
+from squeak.graphs import sample as thinning_room
 from squeak.graphs import state as state_room
-from squeak.graphs import thinning as thinning_room
 from squeak.graphs.base import GraphPlan
 from squeak.graphs.distributed import EdgeWork
-from squeak.graphs.edges import Edges
-from squeak.graphs.files import write_edges
-from squeak.graphs.forest import spanned_alike
+from squeak.graphs.edges import Edges, spanned_alike
 from squeak.graphs.oracle import Oracle, Scoring
 from squeak.graphs.sample import joined
+from squeak.graphs.sources import write_edges
 from squeak.samplers import Tree
 from squeak.trees.parts import ArrayPart, PartError
 from squeak.trees.run import node_seed

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from squeak.graphs import DistributedSparsifier, OnlineSparsifier, StreamSparsifier, edge_blocks, sparsify
 from squeak.graphs.edges import Edges, check_edges, merged
-from squeak.graphs.files import read_edges, write_edges
 from squeak.graphs.forms import read_graph
+from squeak.graphs.sources import read_edges, write_edges
 from tests.graphs.oracles import COMPLETE, random_graph
 
 

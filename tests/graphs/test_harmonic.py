@@ -23,8 +23,8 @@ from squeak.graphs import (
 )
 from squeak.graphs import spectral as spectral_room
 from squeak.graphs.edges import check_edges, merged
-from squeak.graphs.files import write_edges
 from squeak.graphs.harmonic import solve_harmonic
+from squeak.graphs.sources import write_edges
 from tests.graphs.oracles import COMPLETE, dense_laplacian, random_graph, two_cliques
 
 GRAPH = merged(

@@ -10,8 +10,7 @@ from squeak.graphs import edge_leverage, effective_resistances, knn_graph, spars
 from squeak.graphs import exact as exact_room
 from squeak.graphs import oracle as oracle_room
 from squeak.graphs import projections as projections_room
-from squeak.graphs.edges import check_edges, merged
-from squeak.graphs.forest import best_forest, bridges, forest_beyond
+from squeak.graphs.edges import best_forest, bridges, check_edges, forest_beyond, merged
 from squeak.graphs.oracle import Oracle, Scoring, leverage_of
 from squeak.graphs.solver import NormalisedSystem
 from tests.graphs.oracles import dense_laplacian, dense_leverage, is_bridge, random_graph, two_cliques
@@ -115,7 +114,7 @@ def test_bridges_of_a_long_path_and_of_a_long_cycle():
 
 def test_forgetting_one_side_of_a_cycle_is_caught(monkeypatch):
     """The twin: subtree sums that stop at the children."""
-    from squeak.graphs import forest
+    from squeak.graphs import edges as forest
 
     monkeypatch.setattr(forest, "_sums_below", lambda values, parents: values)
     graph = random_graph(40, 60, 3)

@@ -27,11 +27,10 @@ from squeak.graphs import (
     spectral_accuracy,
 )
 from squeak.graphs import accuracy as accuracy_room
+from squeak.graphs import sample as thinning_room
 from squeak.graphs import state as state_room
-from squeak.graphs import thinning as thinning_room
 from squeak.graphs.base import Sparsifier, make_plan
-from squeak.graphs.edges import check_edges, merged
-from squeak.graphs.forest import best_forest, spanned_alike
+from squeak.graphs.edges import best_forest, check_edges, merged, spanned_alike
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.sparsifying import sample_edges
 from tests.graphs.oracles import COMPLETE, dense_accuracy, dense_laplacian, random_graph

@@ -16,8 +16,7 @@ from squeak.graphs import (
     sparsify,
     spectral_accuracy,
 )
-from squeak.graphs.edges import check_edges, merged
-from squeak.graphs.forest import bridges
+from squeak.graphs.edges import bridges, check_edges, merged
 from tests.graphs.oracles import exact_harmonic, exact_leverage
 
 QUICK, FULL = 40, 3000

@@ -229,8 +229,8 @@ class WithIntervals(KernelRidge):
 
 
 def test_coverage_is_shown_where_the_model_has_intervals(frame, y, tmp_path, monkeypatch):
-    from squeak.report.coverage import coverage_panel
     from squeak.report.given import Given
+    from squeak.report.learners import coverage_panel
 
     X = np.random.default_rng(0).standard_normal((100, 2))
     model = WithIntervals(RBF(1.0), max_atoms=20, random_state=0).fit(X, X[:, 0])

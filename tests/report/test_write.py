@@ -11,7 +11,7 @@ import pytest
 import squeak
 from squeak.kernels import RBF, PairwiseKernel
 from squeak.kinds import KINDS
-from squeak.report.tags import Safe, number, table, tag
+from squeak.report.shell import Safe, number, table, tag
 from tests.report.objects import N, every_kind, flights, numbers
 
 MAKERS = every_kind()
@@ -268,7 +268,7 @@ def test_five_thousand_atoms_make_a_small_page_soon(tmp_path, rng):
 
 
 def test_the_largest_eigenvalues_are_those_of_the_whole_matrix(rng, monkeypatch):
-    from squeak.report import spectrum
+    from squeak.report import dictionary as spectrum
 
     X, weights = rng.standard_normal((700, 2)), rng.uniform(1.0, 5.0, 700)
     whole = spectrum.spectrum_of(RBF(1.0)(X), weights)

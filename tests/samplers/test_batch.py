@@ -37,9 +37,9 @@ from squeak.samplers import (
     bless_oversampling,
 )
 from squeak.samplers import bless as bless_room
-from squeak.samplers import many_step as many_step_room
 from squeak.samplers import recursive as recursive_room
 from squeak.samplers import rpcholesky as rpcholesky_room
+from squeak.samplers import two_step as many_step_room
 from squeak.samplers.batch import Choice
 from squeak.samplers.two_step import _original_scores
 from tests.oracles import dense_estimate, dense_scores

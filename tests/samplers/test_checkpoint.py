@@ -214,7 +214,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_row_is_read(X, tmp_
     fresh = squeak.rows(lambda: iter([X]))
     fresh.reader._make = never
     for path, kind, message in (
-        (tmp_path / "no" / "run.sqk", FileNotFoundError, "the checkpoint's folder .*no does not exist"),
+        (tmp_path / "no" / "run.sqk", FileNotFoundError, "the folder .*no does not exist"),
         (tmp_path, IsADirectoryError, "is a folder; name a file"),
     ):
         with pytest.raises(kind, match=message):

@@ -11,8 +11,7 @@ from squeak.kernels import RBF, Linear, PairwiseKernel
 from squeak.leverage import accuracy
 from squeak.report import draw_comparison
 from squeak.samplers import BlessR, ExactRLS, GreedyCholesky, Kors, RPCholesky, Squeak, Uniform, compare
-from squeak.samplers.counting import CountingKernel, Tally
-from squeak.samplers.quality import Judge
+from squeak.samplers.quality import CountingKernel, Judge, Tally
 from tests.oracles import dense_accuracy, dense_estimate, dense_scores
 
 KERNEL, RIDGE = RBF(1.2), 1.0

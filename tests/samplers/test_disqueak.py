@@ -17,8 +17,8 @@ from squeak import Disqueak, Kors, Squeak, merge
 from squeak.kernels import RBF, Linear
 from squeak.leverage import accuracy, effective_dimension
 from squeak.samplers import Tree
+from squeak.samplers import disqueak as work_room
 from squeak.samplers import squeak as squeak_room
-from squeak.samplers import tree_work as work_room
 from squeak.trees import run as run_room
 from squeak.trees.parts import PartError
 from tests.oracles import dense_accuracy

@@ -10,6 +10,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from squeak.core.checks import check_whole
+from squeak.core.state import plain
 from squeak.core.types import Array
 from squeak.online import ConKonsClassifier, ConKonsRegressor
 
@@ -155,7 +156,7 @@ class RiverClassifier(_Learner, base.Classifier):
         """Return the label of one row; the first class before any row was learned."""
         if self._model is None:
             return self.classes[0]
-        return _plain(self._model.predict_one(self._columns.row(x)))
+        return plain(self._model.predict_one(self._columns.row(x)))
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return each label's probability, where the learner has the logistic loss.
@@ -168,9 +169,5 @@ class RiverClassifier(_Learner, base.Classifier):
             return dict.fromkeys(self.classes, 1.0 / len(self.classes))
         scores = np.ravel(self._model.decision_function(self._columns.row(x)[None, :]))
         chances = expit(np.array([-scores[0], scores[0]]) if len(scores) == 1 else scores)
-        labels = [_plain(label) for label in self._model.classes_]
+        labels = [plain(label) for label in self._model.classes_]
         return dict(zip(labels, (chances / chances.sum()).tolist(), strict=True))
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label

@@ -1,6 +1,5 @@
 """Bandits: choose the next experiment, with a regret guarantee and a cost per step that stays small."""
 
-from squeak.bandits.auto import AutoUCB
 from squeak.bandits.baselines import (
     GPBUCB,
     DictionaryThompson,
@@ -14,10 +13,9 @@ from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.bkb import BKB, bkb_oversampling
 from squeak.bandits.continuous import BoxUCB
 from squeak.bandits.evidence import fit_hyperparameters, log_evidence
-from squeak.bandits.gp_ucb import GPUCB
+from squeak.bandits.gp_ucb import GPUCB, AutoUCB
 from squeak.bandits.minimizing import MinimizeResult, minimize
-from squeak.bandits.regrets import regret
-from squeak.bandits.runs import Best
+from squeak.bandits.runs import Best, regret
 from squeak.bandits.space import Categorical, Integer, Real
 
 __all__ = [

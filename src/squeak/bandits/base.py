@@ -9,10 +9,9 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from squeak.bandits.checks import check_indices, check_rewards
 from squeak.bandits.evidence import fit_hyperparameters, refit_steps
 from squeak.bandits.posterior import Posterior
-from squeak.bandits.runs import Best, Runs
+from squeak.bandits.runs import Best, Runs, check_indices, check_rewards
 from squeak.bandits.state import SavedBandit
 from squeak.bandits.widths import Evidence, WidthLike, make_width
 from squeak.core import engine

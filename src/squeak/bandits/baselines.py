@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.bandits.acquisitions import chance_of_improvement, highest, improvement
 from squeak.bandits.base import Bandit
 from squeak.bandits.batch_bkb import MOST_AT_ONCE
 from squeak.bandits.bkb import BKB
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.gp_ucb import ExactBandit
+from squeak.bandits.posterior import chance_of_improvement, highest, improvement
 from squeak.bandits.sparse import SparsePosterior
 from squeak.core.checks import check_whole
 from squeak.core.fourier import FourierFeatures

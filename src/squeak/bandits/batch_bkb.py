@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.bkb import SparseBandit
-from squeak.bandits.checks import check_factor
 from squeak.bandits.posterior import Posterior
+from squeak.bandits.runs import check_factor
 from squeak.bandits.sparse import SparsePosterior
 from squeak.core.checks import check_choice, check_whole
 from squeak.core.rows import n_rows
@@ -27,13 +27,7 @@ class Batch:
     date is still an upper bound. After each choice the bounds of those arms alone are made anew that might be the
     highest.
 
-    Parameters
-    ----------
-    model : SparsePosterior
-        As it was at the last feedback.
-    width : float
-        β in ridge-leverage units.
-    active : array of bool
+    ``model``: as it was at the last feedback. ``width``: β in ridge-leverage units.
     """
 
     def __init__(self, model: SparsePosterior, width: float, active: BoolArray) -> None:

@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import qmc
 
-from squeak.bandits.acquisitions import improvement, upper_bound
 from squeak.bandits.box_model import BoxModel
-from squeak.bandits.box_state import SavedBox
-from squeak.bandits.checks import check_factor
 from squeak.bandits.evidence import fit_hyperparameters
-from squeak.bandits.runs import Best, Runs
+from squeak.bandits.posterior import improvement, upper_bound
+from squeak.bandits.runs import Best, Runs, check_factor
 from squeak.bandits.space import Space
+from squeak.bandits.state import SavedBox
 from squeak.core import engine
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.kernels import RBF, Matern

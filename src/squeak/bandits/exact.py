@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import copies, kernel_row
+from squeak.bandits.posterior import copies, highest, kernel_row, upper_bound
 from squeak.core.cholesky import inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.rows import join, take
@@ -38,16 +37,9 @@ class ExactPosterior:
     Between calls: ``mean`` and ``variance`` are the formulas above for the pulls observed so far, and ``logdet`` is
     logdet(I + K_t/λ).
 
-    Parameters
-    ----------
-    kernel : resolved kernel
-    arms : checked rows
-    ridge : float
-        λ = noise².
+    Source: The theory page, "Bandits".
 
-    References
-    ----------
-    The theory page, "Bandits".
+    ``ridge``: λ = noise².
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:

@@ -1,12 +1,17 @@
-"""GP-UCB, exact: the arm with the highest upper confidence bound of a Gaussian process."""
+"""GP-UCB: the highest upper confidence bound of a Gaussian process; exact, or only while few arms were pulled."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from squeak.bandits.base import Bandit
+from squeak.bandits.batch_bkb import BatchBKB
 from squeak.bandits.exact import learn
 from squeak.bandits.lazy import LazyPosterior
+from squeak.core.checks import check_positive, check_whole
+from squeak.core.state import checked, flag, whole
 from squeak.core.types import Array, IntArray
 
 
@@ -77,3 +82,101 @@ class GPUCB(ExactBandit):
     """
 
     kind: ClassVar[str] = "gp_ucb"
+
+
+class AutoUCB(BatchBKB):
+    """GP-UCB that stays cheap: exact on counts while few arms are pulled or few repeated, then :class:`BatchBKB`.
+
+    The exact algorithm costs O(A·u) a step and is the faster one while u, the number of distinct arms pulled, is
+    small. The move keeps all rewards; the first dictionary is drawn from the exact variances.
+
+    Parameters
+    ----------
+    arms : rows
+    kernel : kernel
+    crossover : int
+        Distinct arms pulled before the move.
+    repeats : float
+        Pulls for each distinct arm before the move: batches pay when arms are pulled again and again.
+    oversampling, batch_factor, stopping, max_batch
+        As in :class:`BatchBKB`.
+    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+        As in :class:`GPUCB`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.bandits import AutoUCB
+    >>> from squeak.kernels import RBF
+    >>> arms = np.random.default_rng(1).random((500, 2))
+    >>> f = np.exp(-8 * ((arms - 0.6) ** 2).sum(axis=1))
+    >>> rng = np.random.default_rng(0)
+    >>> bandit = AutoUCB(arms, RBF(0.25), noise=0.1, crossover=20, repeats=1, random_state=0)
+    >>> bandit = bandit.run(lambda i: f[i] + 0.1 * rng.standard_normal(), 100)
+    >>> bandit.is_exact_, bool(f.max() - f[bandit.best_.index] < 0.1)
+    (False, True)
+    """
+
+    kind: ClassVar[str] = "auto_ucb"
+    OPTIONS: ClassVar[tuple[str, ...]] = ("crossover", "repeats", *BatchBKB.OPTIONS)
+
+    def __init__(
+        self, arms: Any, kernel: Any = None, *, crossover: int = 50, repeats: float = 4.0, **params: Any
+    ) -> None:
+        self.crossover = check_whole("crossover", crossover)
+        self.repeats = check_positive("repeats", repeats)
+        super().__init__(arms, kernel, **params)
+
+    @property
+    def is_exact_(self) -> bool:
+        """Whether the posterior is still the exact one."""
+        return isinstance(self._model, LazyPosterior)
+
+    def _start(self) -> None:
+        if self._pays(int(np.count_nonzero(self.counts_))):
+            super()._start()
+            return
+        self._forget_batches()
+        self._model = LazyPosterior(self.kernel_, self.arms_, self.ridge_)
+        if self.counts_.any():
+            self._model.rebuild(*self._counted())
+            self._log_sum = self._model.logdet
+
+    def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
+        if not self.is_exact_:
+            super()._learn(arms, totals, times)
+            return
+        learn(self._model, arms, totals, times, self._counted())
+        self._log_sum = self._model.logdet
+        if self._pays(self._model.size):
+            pulled = np.flatnonzero(self.counts_)
+            self._model = self._posterior(self.kernel_, self.arms_, self.ridge_, self._model.variance)
+            self._resample(pulled, self.counts_[pulled])
+
+    def _pays(self, distinct: int) -> bool:
+        """Tell whether the dictionary is the cheaper one from here on."""
+        return distinct > self.crossover and self.n_told_ >= self.repeats * distinct
+
+    def _choose(self, limit: int | None) -> list[int]:
+        if not self.is_exact_:
+            return super()._choose(limit)
+        self.n_batches_ += 1
+        return [self._model.best(self._width(), self.active_, self._pending)]
+
+    def _members(self) -> IntArray:
+        return np.zeros(0, dtype=np.int64) if self.is_exact_ else super()._members()
+
+    def _model_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        if self.is_exact_:
+            return self._model.to_arrays(), {"exact": True, "n_batches": self.n_batches_}
+        arrays, facts = super()._model_parts()
+        return arrays, facts | {"exact": False}
+
+    def _restore_model(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        found = checked({"exact": flag(), "n_batches": whole()}, arrays, content)
+        if found["exact"]:
+            self._model.restore(arrays)
+            self.n_batches_ = found["n_batches"]
+        else:
+            self._model = self._posterior(self.kernel_, self.arms_, self.ridge_)
+            super()._restore_model(arrays, content)

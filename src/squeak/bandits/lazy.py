@@ -39,16 +39,9 @@ class LazyPosterior:
     one has its own row of the inverse. The covariance of the pulled arm with every arm is g_i·w_iᵀK(pulled, arms).
     Between calls: ``base`` is the model before the pulls put off, of which there are fewer than LIMIT.
 
-    Parameters
-    ----------
-    kernel : resolved kernel
-    arms : checked rows
-    ridge : float
-        λ = noise².
+    Source: The theory page, "Bandits"; the bound above is ours.
 
-    References
-    ----------
-    The theory page, "Bandits"; the bound above is ours.
+    ``ridge``: λ = noise².
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float) -> None:

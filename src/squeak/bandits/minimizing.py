@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from squeak.bandits.continuous import BoxUCB
-from squeak.bandits.runs import progress
 from squeak.core.checks import check_whole
+from squeak.core.progress import progress
 from squeak.core.types import Array
 
 

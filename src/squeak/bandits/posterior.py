@@ -1,15 +1,39 @@
-"""What every posterior over arms offers: mean and variance of f at every arm, in the units of the rewards."""
+"""What every posterior over arms offers, in units of rewards, and acquisitions: how much each arm promises."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import ndtr
 
 from squeak.core.kernels import block
 from squeak.core.rows import take
 from squeak.core.state import Table, checked
 from squeak.core.types import Array, BoolArray, IntArray, Rows
+
+
+def upper_bound(mean: Array, std: Array, beta: float) -> Array:
+    """Return the upper confidence bound μ + β·s."""
+    return np.asarray(mean + beta * std)
+
+
+def improvement(mean: Array, std: Array, incumbent: float) -> Array:
+    """Return the expected improvement s·(z·Φ(z) + φ(z)), z = (mean − incumbent)/s; where z > 40 it is the gap."""
+    std, gap = np.maximum(std, 1e-300), mean - incumbent
+    with np.errstate(over="ignore"):
+        z = np.clip(gap / std, -40.0, 40.0)  # beyond them nothing is left of one of the two terms
+    return np.where(gap > 40.0 * std, gap, std * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)))
+
+
+def chance_of_improvement(mean: Array, std: Array, incumbent: float, least: float) -> Array:
+    """Return (mean − incumbent)/s, which orders arms as its Φ does but has no flat ends; s is ``least`` or more."""
+    return np.asarray((mean - incumbent) / np.maximum(std, least))
+
+
+def highest(scores: Array, active: BoolArray) -> int:
+    """Return the active arm with the highest score, the first of equals."""
+    return int(np.argmax(np.where(active, scores, -np.inf)))
 
 
 class Posterior(Protocol):

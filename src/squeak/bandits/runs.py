@@ -1,4 +1,4 @@
-"""What bandits over arms and over boxes share: a best arm, and runs that ask, call the user's function and tell."""
+"""What bandits over arms and over boxes share: a best arm, runs, checks of what is told, regret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from squeak.core.checks import check_whole
+import numpy as np
+
+from squeak.core.checks import check_number, check_whole
+from squeak.core.progress import progress
+from squeak.core.rows import refuse_hidden
+from squeak.core.types import Array, IntArray
 
 R = TypeVar("R", bound="Runs")
 
@@ -29,13 +34,6 @@ class Best:
 
     def __getitem__(self, place: int) -> Any:
         return (self.arm, self.mean)[place]
-
-
-def progress(words: str, unit: str, total: int, verbose: int, done: int = 0) -> Any:
-    """Return a bar over the steps of a run, to be entered; silent unless ``verbose``."""
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, initial=done, desc=words, unit=f" {unit}", disable=not verbose)
 
 
 def show_best(bar: Any, best: Best) -> None:
@@ -129,3 +127,103 @@ class Runs:
                     self._drop(arms[: len(rewards)])
                     raise
         return rewards
+
+
+def check_indices(indices: Any, n_arms: int) -> IntArray:
+    """Return arms' numbers as a flat int64 array, or raise: each from 0 to n_arms - 1."""
+    refuse_hidden(indices, "indices")
+    array = np.atleast_1d(np.asarray(indices))
+    if array.size == 0:
+        raise ValueError("no arm was named")
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise TypeError(f"arms are named by their numbers, one or a flat list of them; these are {indices!r}")
+    wrong = (array < 0) | (array >= n_arms)
+    if wrong.any():
+        raise ValueError(f"arm {array[wrong][0]} is unknown: there are {n_arms:,} arms, numbered from 0")
+    return array.astype(np.int64)
+
+
+def check_factor(value: Any) -> float:
+    """Return how far variances may fall within a batch: a number above 1."""
+    factor = check_number("batch_factor", value)
+    if factor <= 1:
+        raise ValueError(f"batch_factor must be above 1; it is {value!r}")
+    return factor
+
+
+def check_rewards(rewards: Any, indices: IntArray, centre: float) -> Array:
+    """Return one finite reward for each arm named, or raise; its squared distance from the centre is finite too."""
+    refuse_hidden(rewards, "rewards")
+    array = np.atleast_1d(np.asarray(rewards))
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"rewards must be numbers; these are {rewards!r}")
+    array = array.astype(np.float64)
+    if array.shape != indices.shape:
+        raise ValueError(f"{indices.size} arms were pulled, but the rewards have shape {array.shape}")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise ValueError(
+            f"the reward of arm {indices[place]} is {array[place]}: tell finite rewards only; "
+            "for an experiment that failed, call forget(arm)"
+        )
+    with np.errstate(over="ignore"):
+        squares = float(((array - centre) ** 2).sum())
+    if not np.isfinite(squares):
+        raise ValueError(f"the rewards are too large for float64: up to {np.abs(array).max():.3g}; scale them")
+    return array
+
+
+@dataclass(frozen=True)
+class Regret:
+    """The regret of a run, pull by pull."""
+
+    cumulative: Array
+    """R_t = Σ_{s ≤ t} f* − f(x_s)."""
+    simple: Array
+    """f* − max_{s ≤ t} f(x_s)."""
+    uniform: float
+    """What one uniform pull loses on average: f* − mean f."""
+
+    @property
+    def average(self) -> Array:
+        """R_t/t."""
+        return self.cumulative / np.arange(1, len(self.cumulative) + 1)
+
+    @property
+    def relative(self) -> float:
+        """R_T over the regret that T uniform pulls have in expectation."""
+        return float(self.cumulative[-1]) / (len(self.cumulative) * self.uniform) if self.uniform > 0 else 0.0
+
+
+def regret(values: Any, pulls: Any) -> Regret:
+    """Return the regret of a sequence of pulls.
+
+    Parameters
+    ----------
+    values : array of shape (A,)
+        f at every arm, without noise.
+    pulls : array of ints
+        The arms pulled, in order: ``bandit.pulls_``.
+
+    Returns
+    -------
+    Regret
+        With ``cumulative``, ``simple`` and ``average`` regret at every pull, and ``relative`` in all.
+
+    References
+    ----------
+    The theory page, "Bandits".
+
+    Examples
+    --------
+    >>> from squeak.bandits import regret
+    >>> r = regret([0.0, 1.0, 3.0], [0, 1, 2, 2])
+    >>> r.cumulative, r.simple, round(r.relative, 2)
+    (array([3., 5., 5., 5.]), array([3., 2., 0., 0.]), 0.75)
+    """
+    f = np.asarray(values, dtype=np.float64)
+    if f.ndim != 1 or not np.isfinite(f).all():
+        raise ValueError("values must be one finite number for each arm")
+    lost = f.max() - f[check_indices(pulls, len(f))]
+    return Regret(np.cumsum(lost), np.minimum.accumulate(lost), float(f.max() - f.mean()))

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dtrmm
 
-from squeak.bandits.acquisitions import highest, upper_bound
-from squeak.bandits.posterior import copies, kernel_row
+from squeak.bandits.posterior import copies, highest, kernel_row, upper_bound
 from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.nystrom import IN_SPAN, FixedFeatures, spanning_features
@@ -48,18 +47,9 @@ class SparsePosterior:
     Between calls: ``mean``, ``residual`` and ``signal`` are the formulas above for ``members`` and all pulls taken
     in; residual and signal are over λ, as leverage scores are.
 
-    Parameters
-    ----------
-    kernel : resolved kernel
-    arms : checked rows
-    ridge : float
-        λ = noise².
-    variance : array of shape (A,), optional
-        s² at every arm as known from elsewhere, for the first dictionary.
+    Source: Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
 
-    References
-    ----------
-    Carratino thesis, equation 7.1, with the variance as a sum; the theory page, "Bandits".
+    ``ridge``: λ = noise². ``variance``: s² at every arm as known from elsewhere, for the first dictionary.
     """
 
     def __init__(self, kernel: Any, arms: Rows, ridge: float, variance: Array | None = None) -> None:
@@ -146,16 +136,9 @@ class SparsePosterior:
     ) -> None:
         """Take a new dictionary, and the pulls told since the last call.
 
-        Parameters
-        ----------
-        members : array of ints
-            The dictionary: numbers of arms.
-        sure : array of bool
-            Which of them were sure to be in it; they make up the core.
-        pulled, counts, sums : arrays of shape (u,)
-            Every arm pulled, how often, and the sum of its rewards less the prior mean.
-        told, times : arrays
-            The arms that are new in ``counts``, and by how much.
+        ``members``: the dictionary: numbers of arms. ``sure``: which of them were sure to be in it; they make up
+        the core. ``pulled``, ``counts``, ``sums``: every arm pulled, how often, and the sum of its rewards less the
+        prior mean. ``told``, ``times``: the arms that are new in ``counts``, and by how much.
         """
         sure = sure if sure.any() else np.ones(len(members), dtype=bool)
         core = set(self._basis[: self._core]) | self._spare

@@ -63,15 +63,7 @@ class Width:
 
 @dataclass(frozen=True)
 class LogDet(Width):
-    """The self-normalised bound.
-
-    Examples
-    --------
-    >>> from squeak.bandits.widths import Evidence, LogDet
-    >>> seen = Evidence(ridge=1.0, noise=1.0, norm=1.0, delta=0.1, largest=1.0, pulls=5, log_sum=3, variance_sum=2)
-    >>> round(LogDet()(seen), 3)
-    3.758
-    """
+    """The self-normalised bound."""
 
     def __call__(self, seen: Evidence) -> float:
         """Return β."""

@@ -99,11 +99,6 @@ def check_sampler(sampler: Any) -> None:
     sampler : Sampler
         Not fitted; with a kernel and a seed. It is copied.
 
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
-
     Examples
     --------
     >>> from squeak import Squeak
@@ -133,11 +128,6 @@ def check_learner(learner: Any) -> None:
     learner : estimator
         A classifier, regressor, transformer or clusterer, not fitted, with a kernel of fixed width and a seed.
 
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
-
     Examples
     --------
     >>> from squeak import KernelRidge
@@ -158,11 +148,6 @@ def check_online(learner: Any) -> None:
     ----------
     learner : OnlineEstimator
         Not fitted, with a seed.
-
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
 
     Examples
     --------
@@ -185,11 +170,6 @@ def check_dpp(dpp: Any) -> None:
     dpp : DPP or ExactDPP
         Not fitted, with a seed.
 
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
-
     Examples
     --------
     >>> from squeak.checks import check_dpp
@@ -211,11 +191,6 @@ def check_kernel(kernel: Any) -> None:
     kernel : Kernel
         With every width a number.
 
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
-
     Examples
     --------
     >>> from squeak.checks import check_kernel
@@ -235,11 +210,6 @@ def check_sparsifier(sparsifier: Any) -> None:
     ----------
     sparsifier : StreamSparsifier or the like
         Not fitted, with a seed; it should thin a graph of 300 nodes and 10,000 edges.
-
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
 
     Examples
     --------
@@ -262,11 +232,6 @@ def check_graph_learner(learner: Any, graph: Callable[[Any], Any] | None = None)
     graph : callable, optional
         What makes a graph of rows, for a learner that takes no rows.
 
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
-
     Examples
     --------
     >>> from squeak.checks import check_graph_learner
@@ -287,11 +252,6 @@ def check_bandit(make: Callable[..., Any]) -> None:
     ----------
     make : callable
         A class, or a function, that takes an array of arms and ``random_state``.
-
-    Raises
-    ------
-    AssertionError
-        Something does not hold; the message says what.
 
     Examples
     --------

@@ -18,15 +18,11 @@ import typer
 
 from squeak._version import __version__
 from squeak.cli.commands import command, told
-from squeak.cli.comparison import compare
-from squeak.cli.dictionaries import dictionary, merge, show
+from squeak.cli.dictionaries import compare, dictionary, merge, plan, report, sample, show
 from squeak.cli.errors import echo, say
 from squeak.cli.graphs import label, sparsify
 from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.optimizing import optimize
-from squeak.cli.planning import plan
-from squeak.cli.reports import report
-from squeak.cli.sampling import sample
 from squeak.cli.streams import online
 
 app = typer.Typer(

@@ -24,14 +24,7 @@ def told(error: BaseException | str) -> str:
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Return a function for typer, with the fields of dataclasses among its parameters as options of their own.
 
-    Parameters
-    ----------
-    function : function
-        Its parameters are annotated as typer wants them, or by a dataclass whose fields are.
-
-    Returns
-    -------
-    function
+    ``function``: its parameters are annotated as typer wants them, or by a dataclass whose fields are.
     """
     given = inspect.signature(function, eval_str=True).parameters
     groups: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""``squeak dictionary``, ``show`` and ``merge``."""
+"""``squeak dictionary``, ``show``, ``report``, ``merge``, ``plan``, ``compare`` and ``sample``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,17 @@ from squeak.cli.options import (
     kernel_of,
     positive,
 )
-from squeak.cli.outputs import Overwrite, check_outputs, going_on
-from squeak.cli.reading import Scale, Shuffled, source_from
+from squeak.cli.outputs import (
+    APOSTROPHES,
+    Overwrite,
+    check_ending,
+    check_figure,
+    check_outputs,
+    going_on,
+    is_fresh,
+    write_table,
+)
+from squeak.cli.reading import Columns, Files, Scale, Shuffled, source_from
 
 
 def dictionary(
@@ -166,3 +175,195 @@ def merge(
     merged = sq.merge(*[sq.Dictionary.load(file) for file in files], random_state=seed, max_atoms=max_atoms)
     merged.save(out)
     echo(f"{len(files)} dictionaries of {merged.n_seen:,} rows; {len(merged):,} atoms kept → {out}")
+
+
+def plan(
+    rows: Annotated[float, typer.Option(callback=positive, help="Rows, for example 1e9.", show_default=False)],
+    dim: Annotated[int, typer.Option(min=1, help="Columns of a row.", show_default=False)],
+    atoms: Annotated[int, typer.Option(min=1, help="The limit --max-atoms of the run.")] = 1000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, a core each.")] = 1,
+    leaves: Annotated[
+        int | None, typer.Option(min=1, help="Parts that are learned apart.", show_default=False)
+    ] = None,
+    cores: Annotated[
+        int | None, typer.Option(min=1, help="Cores that the workers share, if fewer.", show_default=False)
+    ] = None,
+    bandwidth: Annotated[float, typer.Option(callback=positive, help="MB/s between two workers.")] = 100.0,
+) -> None:
+    """Predict time, memory and bytes moved of a run on workers, after some seconds of measuring this machine.
+
+    Reading the rows from a disk is not in it.
+    """
+    from squeak.cli.pages import prediction
+    from squeak.samplers.planning import calibrate
+    from squeak.samplers.planning import plan as predict
+
+    echo(f"measuring leaves and merges with {atoms:,} atoms and {dim:,} columns here …", err=True)
+    known = calibrate(dim, atoms)
+    found = predict(
+        rows, dim, atoms, workers, leaves=leaves, cores=cores, bandwidth=bandwidth * 1e6, calibration=known
+    )
+    echo(prediction(found, known))
+
+
+def compare(
+    data: Data,
+    *,
+    target: Annotated[str | None, typer.Option(help="A column to leave out of the rows.")] = None,
+    reading: Shuffled,
+    rows: Annotated[int, typer.Option(min=2, help="Compare on so many rows, drawn from all.")] = 2_000,
+    kernel: KernelChoice = KernelName.rbf,
+    length_scale: LengthScale = "median",
+    ridge: Annotated[
+        float | None,
+        typer.Option(callback=positive, help="1/1000 of the trace of K unless given.", show_default=False),
+    ] = None,
+    oversampling: Annotated[str, typer.Option(help="Numbers, separated by commas: one point of a curve each.")] = (
+        "4,8,16"
+    ),
+    repeats: Annotated[int, typer.Option(min=1, help="Runs with different seeds.")] = 3,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw accuracy against atoms here (png, svg or pdf).", show_default=False)
+    ] = None,
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+) -> None:
+    """Run every sampler on some rows of DATA and print what each costs and how good it is."""
+    from squeak.cli.pages import comparison
+    from squeak.kernels import Linear
+    from squeak.samplers import Uniform
+    from squeak.samplers import compare as run
+
+    try:
+        grid = [float(value) for value in oversampling.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"--oversampling takes numbers separated by commas, not {oversampling!r}"
+        ) from None
+    for value in grid:
+        positive(value)
+    check_figure(figure)
+    check_outputs(data, overwrite=overwrite, others=[figure])
+    chosen_kernel = kernel_of(kernel, length_scale)
+    source = source_from(reading, data, target, seed=seed)
+    some = Uniform(Linear(), rows, ridge=1.0, random_state=seed).fit(source).dictionary_.atoms
+    table = run(
+        some, chosen_kernel, ridge, oversampling=grid, repeats=repeats, random_state=seed, verbose=0 if quiet else 1
+    )
+    echo(comparison(table))
+    if figure is not None:
+        from squeak.report import draw_comparison
+
+        draw_comparison(table, figure)
+        echo(f"wrote {figure}")
+
+
+def sample(
+    data: Data,
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The .parquet or .csv file to write.", show_default=False)
+    ],
+    k: Annotated[int | None, typer.Option(min=1, help="Rows in the subset.", show_default=False)] = None,
+    size: Annotated[
+        float | None,
+        typer.Option(callback=positive, help="Rows on average, instead of exactly --k.", show_default=False),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many subsets; a column `sample` tells them apart.")] = 1,
+    target: Annotated[str | None, typer.Option(help="A column that rows are not compared by.")] = None,
+    reading: Columns,
+    kernel: KernelChoice = KernelName.rbf,
+    length_scale: LengthScale = "median",
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Draw a diverse subset of the rows of DATA (a determinantal point process) and write it with all its columns.
+
+    Rows that resemble each other seldom come together. The data is read a few times and never held in memory. A
+    column `row` has each row's number, counted over the rows that are not skipped.
+    """
+    from squeak.dpp import DPP
+
+    if (k is None) == (size is None):
+        raise typer.BadParameter("give --k for exactly so many rows, or --size for so many on average")
+    check_ending(out, ".parquet", ".csv")
+    check_outputs(data, overwrite=overwrite, others=[out])
+    is_fresh(out, overwrite)
+    origin = source_from(reading, data, target, seed=seed)
+    process = DPP(
+        kernel_of(kernel, length_scale),
+        expected_size=size if k is None else k - 0.5,  # k itself is out of reach where the rank is k
+        random_state=seed,
+        verbose=0 if quiet else 1,
+    ).fit(origin)
+    found = process.sample(samples, k=k)
+    changed = write_table(out, _table(origin, found))
+    if not quiet:
+        sizes = f"{k:,} rows" if k is not None else f"{sum(map(len, found)) / samples:.1f} rows on average"
+        skipped = f" ({origin.skipped_:,} skipped)" if origin.skipped_ else ""
+        echo(f"{samples:,} × {sizes} of {process.dictionary_.n_seen:,}{skipped} → {out}")
+        echo(f"{process.kernel_}, {process.acceptance_rate_:.0%} of the proposals accepted")
+    if changed:
+        echo(APOSTROPHES, err=True)
+
+
+def _table(origin: Any, found: list[Any]) -> Any:
+    """Return the rows that were drawn with all their columns, and which they are."""
+    import numpy as np
+    import pyarrow as pa
+
+    from squeak.data.source import originals
+
+    needed = np.unique(np.concatenate(found))
+    table = originals(origin, needed)
+    table = table.take(pa.array(np.searchsorted(needed, np.concatenate(found))))
+    extra = {"row": np.concatenate(found), "sample": np.repeat(np.arange(len(found)), [len(s) for s in found])}
+    if len(found) == 1:
+        del extra["sample"]
+    for wanted, values in extra.items():
+        name = wanted
+        while name in table.column_names:
+            name = f"squeak_{name}"
+        table = table.append_column(name, pa.array(values))
+    return table
+
+
+def report(
+    *,
+    file: Annotated[
+        Path, typer.Argument(help="A .sqk file: a dictionary, a model, or anything else squeak saves.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML page to write.")] = Path("report.html"),
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Rows: files, a folder, or a glob in quotes; more than once for more. Those that were "
+            "learned from give the measured accuracy.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The column that the model predicts.", show_default=False)
+    ] = None,
+    reading: Files,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page about what a .sqk file holds: growth, spectrum, accuracy, columns, settings.
+
+    The page needs no network. DATA is read once; the file and DATA are not changed.
+    """
+    import squeak as sq
+    from squeak.report.given import preprocessing_of
+
+    check_ending(out, ".html", ".htm")
+    check_outputs([file, *(data or [])], overwrite=overwrite, others=[out])
+    if target is not None and not data:
+        raise typer.BadParameter("--target names a column of --data: give both")
+    obj = sq.load(file)
+    rows = None if not data else source_from(reading, data, target, preprocessing=preprocessing_of(obj))
+    sq.report.write(obj, out, rows, name=file.name, verbose=0 if quiet else 1)
+    if not quiet:
+        echo(f"{file} → {out} ({out.stat().st_size / 1e3:,.0f} kB)")

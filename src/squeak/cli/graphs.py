@@ -36,13 +36,8 @@ Figure = Annotated[
 MOST_LABELLED = 1_000_000
 """A label may be for a node without edges, but not for a number out of all proportion."""
 
-
-class Way(StrEnum):
-    """How a graph is sparsified."""
-
-    stream = "stream"
-    online = "online"
-    batch = "batch"
+Way = StrEnum("Way", ["stream", "online", "batch"])
+"""How a graph is sparsified."""
 
 
 def sparsify(
@@ -71,7 +66,7 @@ def sparsify(
     """Sparsify the graph of EDGES: far fewer edges, nearly the same quadratic form."""
     from squeak.graphs import OnlineSparsifier, StreamSparsifier, sparsifier_report
     from squeak.graphs import sparsify as sparsify_all
-    from squeak.graphs.files import read_edges, write_edges
+    from squeak.graphs.sources import read_edges, write_edges
 
     check_figure(figure)
     check_outputs(edges, overwrite=overwrite, others=[out, figure], states=[checkpoint])
@@ -135,7 +130,7 @@ def label(
 
     from squeak.core.seeds import SAMPLE, draw_seed, generator_at
     from squeak.graphs import HarmonicClassifier
-    from squeak.graphs.files import read_edges
+    from squeak.graphs.sources import read_edges
 
     check_outputs([*edges, labels], overwrite=overwrite, others=[out])
     check_ending(out, ".parquet", ".csv")
@@ -177,7 +172,7 @@ def label(
 
 def edges_from(reading: Chosen, edges: list[str]) -> Any:
     """Return the edges of files as their reader takes them: paths of text, or a row source of tables."""
-    from squeak.graphs.files import is_text, open_edges
+    from squeak.graphs.sources import is_text, open_edges
 
     source: Any = edges if len(edges) > 1 else edges[0]
     if not all(is_text(Path(one)) for one in edges):
@@ -191,11 +186,10 @@ def edges_from(reading: Chosen, edges: list[str]) -> Any:
 
 def read_all(stream: Any, source: Any, quiet: bool) -> None:
     """Read all edges into a stream sparsifier, with a bar."""
-    from tqdm.auto import tqdm
-
+    from squeak.core.progress import progress
     from squeak.graphs import edge_blocks
 
-    with tqdm(desc=type(stream).__name__, unit=" edges", unit_scale=True, disable=quiet) as bar:
+    with progress(type(stream).__name__, "edges", None, not quiet, unit_scale=True) as bar:
 
         def blocks() -> Iterator[Any]:
             for block in edge_blocks(source):

@@ -42,8 +42,7 @@ def optimize(
         str, typer.Option(help="The kernel's width at first: a number or 'median'.")
     ] = "median",
     noise: Annotated[
-        float,
-        typer.Option(callback=positive, help="Of a reward at first, in deviations of the first rewards."),
+        float, typer.Option(callback=positive, help="Of a reward at first, in deviations of the first rewards.")
     ] = 0.1,
     fixed: Annotated[
         bool,
@@ -113,11 +112,14 @@ class _Study:
 
     def finish(self, out: Path | None, sign: float) -> None:
         """Write the pulls and the state; rewards that neither file could take are printed, so that none is lost."""
+        from squeak.core.outputs import replacing
+
         kept = out is not None
         try:
             try:
                 if out is not None:
-                    _write(out, self.bandit, sign)
+                    with replacing(out) as stream:
+                        stream.write(_csv(self.bandit, sign).encode())
             except OSError:
                 kept = False
                 raise
@@ -131,7 +133,8 @@ class _Study:
 
     def run(self, steps: int, seed: int, *, scaled: bool, verbose: bool) -> None:
         """Ask for so many rewards, the first of all at random rows where they are to be scaled by them."""
-        from squeak.bandits.runs import progress, show_best
+        from squeak.bandits.runs import show_best
+        from squeak.core.progress import progress
 
         def told(*pull: Any) -> None:
             if self._every_reward:
@@ -190,7 +193,7 @@ class _Command:
 
 def _words(source: Any, n: int) -> list[list[str]]:
     """Return the columns that rows are compared by as they stand in the data, as text; "" where one is empty."""
-    from squeak.data.original import originals
+    from squeak.data.source import originals
 
     table = originals(source, np.arange(n)).select([str(name) for name in source.column_names])
     columns = [["" if value is None else str(value) for value in column.to_pylist()] for column in table.columns]
@@ -202,10 +205,3 @@ def _csv(bandit: Any, sign: float) -> str:
     pulls = zip(bandit.pulls_.tolist(), bandit.rewards_.tolist(), strict=True)
     lines = [f"{step},{row},{sign * reward!r}\r\n" for step, (row, reward) in enumerate(pulls)]
     return "".join(["step,row,reward\r\n", *lines])
-
-
-def _write(out: Path, bandit: Any, sign: float) -> None:
-    from squeak.core.outputs import replacing
-
-    with replacing(out) as stream:
-        stream.write(_csv(bandit, sign).encode())

@@ -11,22 +11,11 @@ import typer
 
 from squeak.cli.errors import option
 
+KernelName = StrEnum("KernelName", ["rbf", "laplacian", "matern", "linear"])
+"""The kernels that the command knows."""
 
-class KernelName(StrEnum):
-    """The kernels that the command knows."""
-
-    rbf = "rbf"
-    laplacian = "laplacian"
-    matern = "matern"
-    linear = "linear"
-
-
-class SamplerName(StrEnum):
-    """The samplers that read a stream."""
-
-    squeak = "squeak"
-    kors = "kors"
-
+SamplerName = StrEnum("SamplerName", ["squeak", "kors"])
+"""The samplers that read a stream."""
 
 Data = Annotated[list[str], typer.Argument(help="Parquet, CSV or npy: files, a folder, or a glob in quotes.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The .sqk file to write.", show_default=False)]
@@ -43,8 +32,7 @@ def positive(value: float | None) -> float | None:
 KernelChoice = Annotated[KernelName, typer.Option("--kernel", help="How rows are compared.")]
 LengthScale = Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")]
 Checkpoint = Annotated[
-    Path | None,
-    typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False),
+    Path | None, typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False)
 ]
 Every = Annotated[float, typer.Option(min=0, help="Seconds between two writes of the checkpoint.")]
 Seed = Annotated[int, typer.Option(min=0, help="The random state.")]

@@ -34,24 +34,19 @@ def check_outputs(
 ) -> None:
     """Fail before a long run where its results could not be written, or would take the place of something else.
 
-    Parameters
-    ----------
-    inputs : paths, folders or globs
-        What the command reads; None for what was not given.
-    overwrite : bool
-        Whether the user allows it to take the place of an input, or of a file that is not ours.
-    squeak_files, others : paths
-        What the command writes at its end: .sqk files, which only take the place of others, and everything else.
-    states : paths
-        .sqk files that are written while the inputs are still read: those never take the place of an input.
+    ``inputs``: what the command reads; None for what was not given. ``overwrite``: whether the user allows it to
+    take the place of an input, or of a file that is not ours. ``squeak_files``, ``others``: what the command writes
+    at its end: .sqk files, which only take the place of others, and everything else. ``states``: .sqk files that
+    are written while the inputs are still read: those never take the place of an input.
     """
+    from squeak.core.outputs import check_place
     from squeak.core.storage import StorageError, read
     from squeak.data.files import find_files
 
     squeak_files = [*squeak_files, *states]
     outputs = [path for path in (*squeak_files, *others) if path is not None]
     for out in outputs:
-        _check_place(out)
+        check_place(out)
     for place, out in enumerate(outputs):
         if any(same_file(out, other) for other in outputs[:place]):
             raise typer.BadParameter(f"{out} is named twice: one result would take the place of the other")
@@ -96,15 +91,6 @@ def check_figure(figure: Path | None) -> None:
     except ImportError:
         raise ImportError("--figure needs matplotlib: pip install 'squeak-learn[report]'") from None
     check_ending(figure, ".png", ".svg", ".pdf", option="--figure")
-
-
-def _check_place(out: Path) -> None:
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"the folder {out.parent} does not exist")
-    if out.is_dir():
-        raise IsADirectoryError(f"{out} is a folder; name a file")
-    if not os.access(out.parent, os.W_OK):
-        raise PermissionError(f"{out} cannot be written there")
 
 
 def same_file(one: Path, other: Path) -> bool:

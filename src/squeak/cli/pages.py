@@ -12,7 +12,7 @@ from squeak.core import storage
 from squeak.core.text import for_terminal
 from squeak.data import Preprocessing
 from squeak.online.base import OnlineEstimator
-from squeak.report.atoms import atom_columns, place_of
+from squeak.report.columns import atom_columns, place_of
 from squeak.samplers.dictionary import Dictionary
 
 BARS = 24

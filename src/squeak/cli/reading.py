@@ -10,38 +10,17 @@ import typer
 
 from squeak.cli.options import Names, names_of, or_none
 
+Scale = StrEnum("Scale", ["standard", "robust", "none"])
+"""How columns are scaled."""
 
-class Scale(StrEnum):
-    """How columns are scaled."""
+Categories = StrEnum("Categories", ["onehot", "codes", "target", "auto", "none"])
+"""How text becomes numbers."""
 
-    standard = "standard"
-    robust = "robust"
-    none = "none"
+Missing = StrEnum("Missing", ["none", "mean", "median"])
+"""What fills a missing value."""
 
-
-class Categories(StrEnum):
-    """How text becomes numbers."""
-
-    onehot = "onehot"
-    codes = "codes"
-    target = "target"
-    auto = "auto"
-    none = "none"
-
-
-class Missing(StrEnum):
-    """What fills a missing value."""
-
-    none = "none"
-    mean = "mean"
-    median = "median"
-
-
-class BadRows(StrEnum):
-    """What happens to rows with missing or infinite values."""
-
-    refuse = "raise"
-    skip = "skip"
+BadRows = StrEnum("BadRows", {"refuse": "raise", "skip": "skip"})
+"""What happens to rows with missing or infinite values."""
 
 
 def one_character(value: str | None) -> str | None:
@@ -150,21 +129,8 @@ def source_from(
 ) -> Any:
     """Return the source of rows that options ask for.
 
-    Parameters
-    ----------
-    reading : Files
-        The group of options of the command.
-    data : list of str
-        Files, folders and globs.
-    target : str, optional
-    preprocessing : Preprocessing, None or "learn"
-        One that was learned before, which may be none at all; or the options say how it is learned.
-    seed : int
-        For the order of the parts.
-
-    Returns
-    -------
-    RowSource
+    ``data``: files, folders and globs. ``preprocessing``: one that was learned before, which may be none at all; or
+    the options say how it is learned. ``seed``: for the order of the parts.
     """
     import squeak as sq
 

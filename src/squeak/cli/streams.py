@@ -26,31 +26,17 @@ from squeak.cli.outputs import Overwrite, check_figure, check_outputs, going_on,
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Shuffled, source_from
 
+Method = StrEnum(
+    "Method", {"con": "con-kons", "pros": "pros-n-kons", "budget": "b-kons", "fogd": "fogd", "nogd": "nogd"}
+)
+"""The online learners that the command knows."""
+LEARNERS = dict(zip(Method, ("ConKons", "ProsNKons", "BudgetKons", "FOGD", "NOGD"), strict=True))
 
-class Method(StrEnum):
-    """The online learners that the command knows."""
+Task = StrEnum("Task", ["regression", "classification"])
+"""What the target is."""
 
-    con = "con-kons"
-    pros = "pros-n-kons"
-    budget = "b-kons"
-    fogd = "fogd"
-    nogd = "nogd"
-
-
-class Task(StrEnum):
-    """What the target is."""
-
-    regression = "regression"
-    classification = "classification"
-
-
-class Curvature(StrEnum):
-    """How fast second-order learners grow sure of themselves."""
-
-    adaptive = "adaptive"
-    worst = "worst"
-    auto = "auto"
-
+Curvature = StrEnum("Curvature", ["adaptive", "worst", "auto"])
+"""How fast second-order learners grow sure of themselves."""
 
 SETTLED = BY_PREPROCESSING | {
     "task",
@@ -172,13 +158,6 @@ def _model(
     """Return the learner that the options ask for."""
     from squeak import online as room
 
-    names = {
-        Method.con: "ConKons",
-        Method.pros: "ProsNKons",
-        Method.budget: "BudgetKons",
-        Method.fogd: "FOGD",
-        Method.nogd: "NOGD",
-    }
     kind = "Classifier" if task is Task.classification else "Regressor"
     params: dict[str, Any] = {"kernel": kernel, "random_state": seed}
     if method in (Method.fogd, Method.nogd):
@@ -191,4 +170,4 @@ def _model(
             raise typer.BadParameter(f"--step is not for {method.value}")
         params |= {"max_atoms": max_atoms, "curvature": curvature.value}
         params |= {} if alpha is None else {"alpha": alpha}
-    return getattr(room, names[method] + kind)(**params)
+    return getattr(room, LEARNERS[method] + kind)(**params)

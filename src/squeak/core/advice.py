@@ -43,26 +43,14 @@ class Advice:
     python: str = ""
 
     def in_python(self) -> str:
-        """Return the words for a user of Python.
-
-        Returns
-        -------
-        str
-        """
+        """Return the words for a user of Python."""
         return self.spelled(self.python or self.words, self.parameter, f"{self.parameter}={self.value!r}")
 
     @staticmethod
     def spelled(words: str, name: str, whole: str) -> str:
         """Return words with the parameter in its place.
 
-        Parameters
-        ----------
-        words, name, whole : str
-            The words, the parameter's name, and the name with the value.
-
-        Returns
-        -------
-        str
+        ``words``, ``name``, ``whole``: the words, the parameter's name, and the name with the value.
         """
         if "{name}" in words:
             return words.replace("{name}", name, 1)
@@ -71,12 +59,7 @@ class Advice:
 
 
 class AdvisedError(Exception):
-    """What is wrong, and what can be done about it: texts, and advice about parameters; the first is the fact.
-
-    Parameters
-    ----------
-    *parts : str or Advice
-    """
+    """What is wrong, and what can be done about it: texts, and advice about parameters; the first is the fact."""
 
     def __init__(self, *parts: str | Advice) -> None:
         super().__init__(*parts)
@@ -85,16 +68,7 @@ class AdvisedError(Exception):
         return self.told(Advice.in_python)
 
     def told(self, spell: Callable[[Advice], str]) -> str:
-        """Return the message, with every piece of advice in the words of ``spell``; empty advice is left out.
-
-        Parameters
-        ----------
-        spell : function from Advice to str
-
-        Returns
-        -------
-        str
-        """
+        """Return the message, with every piece of advice in the words of ``spell``; empty advice is left out."""
         head, *rest = self.args
         fact = (spell(head) or head.in_python()) if isinstance(head, Advice) else str(head)
         advice = [spell(part) if isinstance(part, Advice) else str(part) for part in rest]
@@ -103,16 +77,7 @@ class AdvisedError(Exception):
         return f"{fact}; {listed}" if listed else fact
 
     def behind(self, place: str) -> list[Any]:
-        """Return the parts of the error with a place named before them, for one that says where it was.
-
-        Parameters
-        ----------
-        place : str
-
-        Returns
-        -------
-        list of str or Advice
-        """
+        """Return the parts of the error with a place named before them, for one that says where it was."""
         head, *rest = self.args
         head = replace(head, words=place + head.words) if isinstance(head, Advice) else f"{place}{head}"
         return [head, *rest]
@@ -152,16 +117,7 @@ class InputWarning(AdvisedError, UserWarning):  # noqa: N818
 def unlike_rows(kept: int, rows: int, kernel: Any, ridge: float) -> InputError:
     """Return the error for rows of which nearly all would have to be kept.
 
-    Parameters
-    ----------
-    kept, rows : int
-        How many had to be kept, of how many.
-    kernel : Kernel
-    ridge : float
-
-    Returns
-    -------
-    InputError
+    ``kept``, ``rows``: how many had to be kept, of how many.
     """
     return InputError(
         f"{kept:,} of {rows:,} rows had to be kept: under {kernel!r} with ridge {ridge:.3g} hardly any row "

@@ -30,17 +30,7 @@ def restored_kernel(content: dict[str, Any], given: Any) -> Any:
 
 
 def params_to_data(estimator: Any) -> dict[str, Any]:
-    """Return an estimator's parameters as JSON data; a random state that is no int is left out, for it was used.
-
-    Parameters
-    ----------
-    estimator : estimator
-
-    Returns
-    -------
-    dict
-        Of a kernel, what :func:`stored_kernel` gives.
-    """
+    """Return an estimator's parameters as JSON data; a random state that is no int is left out, for it was used."""
     params: dict[str, Any] = {}
     for name, value in estimator.get_params(deep=False).items():
         if name == "kernel":
@@ -50,23 +40,14 @@ def params_to_data(estimator: Any) -> dict[str, Any]:
         elif callable(value):
             raise TypeError(f"{name} is code, which is never stored: a run with a schedule can have no checkpoint")
         else:
-            params[name] = value.item() if isinstance(value, np.generic) else value
+            params[name] = state.plain(value)
     return params
 
 
 def estimator_from(cls: Any, params: dict[str, Any], kernel: Any = None) -> Any:
     """Return an unfitted estimator with the parameters that :func:`params_to_data` gave.
 
-    Parameters
-    ----------
-    cls : class
-    params : dict
-    kernel : kernel, optional
-        Needed where its kernel is code.
-
-    Returns
-    -------
-    estimator
+    ``kernel``: needed where its kernel is code.
     """
     params = dict(params)
     own = params.pop("kernel")

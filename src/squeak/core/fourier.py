@@ -48,29 +48,9 @@ def _sine_series() -> Array:
 class FourierFeatures:
     """Features φ(x) = height·cos(x·frequencies + offsets), drawn once.
 
-    Parameters
-    ----------
-    kernel : RBF, Laplacian or Matern, or a multiple of one
-        Its widths are numbers.
-    frequencies : array of shape (d, M)
-    offsets : array of shape (M,)
-    height : float
-        √(2·k(x, x)/M).
+    Source: Rahimi, Recht, "Random features for large-scale kernel machines", NIPS 2007.
 
-    References
-    ----------
-    Rahimi, Recht, "Random features for large-scale kernel machines",
-    NIPS 2007.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.core.fourier import FourierFeatures
-    >>> from squeak.kernels import RBF
-    >>> X = np.random.default_rng(0).standard_normal((50, 2))
-    >>> Z = FourierFeatures.draw(RBF(1.0), 2, 20_000, seed=0).transform(X)
-    >>> bool(np.abs(Z @ Z.T - RBF(1.0)(X)).max() < 0.05)
-    True
+    ``kernel``: its widths are numbers. ``height``: √(2·k(x, x)/M).
     """
 
     kernel: Any
@@ -140,15 +120,6 @@ def cosine_of_turns(values: Array) -> None:
 
     With r = u − round(u) and q = ¼ − |r| it is sin(2π·q), |q| ≤ ¼: an odd polynomial, evaluated in pieces that
     stay in the cache.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.core.fourier import cosine_of_turns
-    >>> u = np.array([[0.0, 0.25, 0.5, 7.125]])
-    >>> cosine_of_turns(u)
-    >>> bool(np.abs(u - [[1, 0, -1, np.sqrt(0.5)]]).max() < 1e-15)
-    True
     """
     flat, sine = values.reshape(-1), _sine_series()
     if flat.size <= FEW:

@@ -16,6 +16,16 @@ except ImportError:  # Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 
+def check_place(path: Path, words: str = "") -> None:
+    """Fail before any work is done where a file could not be written; ``words`` are put before its name."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist")
+    if path.is_dir():
+        raise IsADirectoryError(f"{words}{path} is a folder; name a file")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{words}{path} cannot be written there")
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Any:
     """Open a new file beside ``path`` that takes its place at the end, durably; on an error nothing changes.

@@ -188,10 +188,6 @@ class Cluster:
     """Tasks on the workers of a Dask cluster; results stay there until they are gathered.
 
     A worker that dies takes its tasks with it; Dask runs them again elsewhere, or once workers are back.
-
-    Parameters
-    ----------
-    client : distributed.Client
     """
 
     remote = True
@@ -255,12 +251,7 @@ class Cluster:
 
 
 def cluster() -> Cluster | None:
-    """Return the Dask cluster whose client is active here, if there is one; dask is never imported for it.
-
-    Returns
-    -------
-    Cluster or None
-    """
+    """Return the Dask cluster whose client is active here, if there is one; dask is never imported for it."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None

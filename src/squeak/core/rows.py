@@ -19,14 +19,8 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
     where none is needed (dense rows in C order); kernels on objects (``requires_vector_input`` false) take any
     sequence.
 
-    Parameters
-    ----------
-    X : array-like of shape (n, d), sparse matrix, or a sequence of objects
-    kernel : Kernel
-    width : int, optional
-        The number of columns that earlier rows had.
-    first_row : int
-        The number of the first row in the whole stream, for messages.
+    ``width``: the number of columns that earlier rows had. ``first_row``: the number of the first row in the whole
+    stream, for messages.
     """
     if not getattr(kernel, "requires_vector_input", True) and not _is_numeric_table(X):
         return _check_objects(X)
@@ -134,22 +128,8 @@ def _check_shape(shape: tuple[int, ...], width: int | None) -> None:
 def refuse_hidden(values: Any, name: str = "rows", first_row: int = 0) -> None:
     """Refuse masked values and dates, which numpy would hand on as numbers that nobody meant.
 
-    Parameters
-    ----------
-    values : anything
-        Rows, targets or weights as a user gave them.
-    name : str
-        What they are, for messages.
-    first_row : int
-        The number of the first row in the whole stream, for messages.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.core.rows import refuse_hidden
-    >>> refuse_hidden(np.ma.masked_equal([1.0, 2.0, 9.0], 9.0), "y")
-    Traceback (most recent call last):
-    ValueError: y: row 2 has masked values: drop or impute missing values first
+    ``values``: rows, targets or weights as a user gave them. ``name``: what they are, for messages. ``first_row``:
+    the number of the first row in the whole stream, for messages.
     """
     try:
         refuse_masked(values.reshape(1) if values is np.ma.masked else values, first_row)

@@ -34,8 +34,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Protocol, TypeVar
 
-import numpy as np
-
 from squeak.core import state, storage
 from squeak.core.described import restored_kernel, stored_kernel
 from squeak.core.kernels.registry import check_stored
@@ -78,13 +76,7 @@ Layout = Mapping[str, "state.Part | Piece"]
 class RowsPiece:
     """Rows of any kind: a table, CSR, texts.
 
-    Parameters
-    ----------
-    prefix : str
-        What the names of their arrays begin with.
-    size : str
-        The name by which shapes refer to their number.
-    optional : bool
+    ``prefix``: what the names of their arrays begin with. ``size``: the name by which shapes refer to their number.
     """
 
     prefix: str = ""
@@ -108,10 +100,7 @@ class RowsPiece:
 class KernelPiece:
     """A kernel: its data, or None where it is code, and its words.
 
-    Parameters
-    ----------
-    rows : str
-        The attribute whose rows it must give finite values on.
+    ``rows``: the attribute whose rows it must give finite values on.
     """
 
     rows: str = ""
@@ -130,18 +119,10 @@ class KernelPiece:
 class NestedPiece:
     """Another object that can be saved, within the file of its owner.
 
-    Parameters
-    ----------
-    cls : class
-        With ``to_parts`` and ``from_parts``.
-    prefix : str
-        What the names of its arrays begin with; the name of the piece and an underscore where it is left out.
-    name : str
-        What its description is called in the file, where it is not the name of the attribute.
-    size : str
-        The name by which shapes refer to its length.
-    optional : bool
-        Whether it may be None.
+    ``cls``: with ``to_parts`` and ``from_parts``. ``prefix``: what the names of its arrays begin with; the name of
+    the piece and an underscore where it is left out. ``name``: what its description is called in the file, where it
+    is not the name of the attribute. ``size``: the name by which shapes refer to its length. ``optional``: whether
+    it may be None.
     """
 
     cls: Any
@@ -168,12 +149,8 @@ class NestedPiece:
 class LabelsPiece:
     """The labels of a classifier.
 
-    Parameters
-    ----------
-    dtype : str
-        What the type of their array is called in the file.
-    optional : bool
-        Whether there may be none, as of a regressor.
+    ``dtype``: what the type of their array is called in the file. ``optional``: whether there may be none, as of a
+    regressor.
     """
 
     dtype: str
@@ -183,7 +160,7 @@ class LabelsPiece:
         """Return the labels as JSON data."""
         if value is None and self.optional:
             return {}, {name: None}
-        labels = [label.item() if isinstance(label, np.generic) else label for label in value]
+        labels = [state.plain(label) for label in value]
         if not all(isinstance(label, str | int | float | bool) for label in labels):
             raise TypeError("only labels that are numbers or text can be saved")
         return {}, {name: labels, self.dtype: value.dtype.str}
@@ -290,20 +267,9 @@ class Saved:
 def take_apart(obj: Any, layout: Layout, prefix: str = "", **sizes: int) -> Parts:
     """Return the parts of an object that its table lists; what could not be read back raises.
 
-    Parameters
-    ----------
-    obj : object
-        An attribute that it does not have counts as None.
-    layout : mapping of str to Part or Piece
-        By the names of the attributes; dotted ones are those of its attributes' attributes.
-    prefix : str
-        What the names of the arrays shall begin with.
-    **sizes : int
-        Lengths that are known already.
-
-    Returns
-    -------
-    arrays, content : dict, dict
+    ``obj``: an attribute that it does not have counts as None. ``layout``: by the names of the attributes; dotted
+    ones are those of its attributes' attributes. ``prefix``: what the names of the arrays shall begin with.
+    ``**sizes``: lengths that are known already.
     """
     arrays: dict[str, Any] = {}
     content: dict[str, Any] = {}
@@ -332,21 +298,8 @@ def put_together(
 ) -> dict[str, Any]:
     """Return what a table lists, from a file's parts, by the names of the attributes; what does not fit raises.
 
-    Parameters
-    ----------
-    layout : mapping of str to Part or Piece
-    arrays, content : dict
-    kernel : kernel, optional
-        Stands for the file's where that was code.
-    prefix : str
-        What the names of the arrays begin with.
-    **sizes : int
-        Lengths that are known already.
-
-    Returns
-    -------
-    dict of str to object
-        Arrays are read-only.
+    ``kernel``: stands for the file's where that was code. ``prefix``: what the names of the arrays begin with.
+    ``**sizes``: lengths that are known already.
     """
     if not isinstance(content, dict):
         raise ValueError("its description is damaged")
@@ -371,16 +324,8 @@ def _count(piece: Piece, value: Any, sizes: dict[str, int]) -> None:
 def fill(obj: Obj, found: Mapping[str, Any]) -> Obj:
     """Set the attributes that :func:`put_together` found, but for those of attributes, and return the object.
 
-    Parameters
-    ----------
-    obj : object
-    found : mapping of str to object
-        What is None is left out, and so are properties that cannot be set: they are made of other attributes.
-
-    Returns
-    -------
-    object
-        The same.
+    ``found``: what is None is left out, and so are properties that cannot be set: they are made of other
+    attributes.
     """
     for path, value in found.items():
         settable = getattr(getattr(type(obj), path, None), "fset", True) is not None

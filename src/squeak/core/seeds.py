@@ -20,16 +20,7 @@ COINS, SHRINK, READ, SAMPLE, MERGE, PROBE, ORDER, NODE, FEATURES = range(9)
 def draw_seed(random_state: RandomState) -> int:
     """Return a 128-bit seed: the same for the same int, the next one for a generator.
 
-    Parameters
-    ----------
-    random_state : None, int, numpy RandomState or Generator
-        None asks the operating system for entropy.
-
-    Examples
-    --------
-    >>> from squeak.core.seeds import draw_seed
-    >>> draw_seed(0) == draw_seed(0), draw_seed(0) == draw_seed(1)
-    (True, False)
+    ``random_state``: None asks the operating system for entropy.
     """
     if random_state is None:
         words = np.random.SeedSequence().generate_state(4)
@@ -58,12 +49,6 @@ def coins(seed: int, first_row: int, n: int) -> np.ndarray[tuple[int], np.dtype[
     """Return the uniform numbers of rows ``first_row`` to ``first_row + n - 1`` of a stream.
 
     Row t always gets the same number, however the stream is cut into blocks.
-
-    Examples
-    --------
-    >>> from squeak.core.seeds import coins
-    >>> bool((coins(7, 0, 5)[3:] == coins(7, 3, 2)).all())
-    True
     """
     bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(COINS,)))
     return np.random.Generator(bits.advance(first_row)).random(n)

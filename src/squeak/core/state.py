@@ -42,18 +42,10 @@ Length = int | str
 class Part:
     """What one part of a state must be.
 
-    Parameters
-    ----------
-    kind : str
-        ``"number"``, ``"whole"``, ``"flag"`` or ``"text"``.
-    shape : tuple or None
-        Of an array, its lengths or their names; None for a plain value.
-    low, high : float or str
-        The range of its values, both ends included, or the name of an earlier part that bounds it.
-    optional : bool
-        Whether it may be missing or None.
-    words : tuple of str
-        Of a text, what it may be; any text where this is empty.
+    ``kind``: ``"number"``, ``"whole"``, ``"flag"`` or ``"text"``. ``shape``: of an array, its lengths or their
+    names; None for a plain value. ``low``, ``high``: the range of its values, both ends included, or the name of an
+    earlier part that bounds it. ``optional``: whether it may be missing or None. ``words``: of a text, what it may
+    be; any text where this is empty.
     """
 
     kind: str
@@ -165,35 +157,18 @@ def parts(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parts of an object for a file, arrays and plain values apart; what could not be read back raises.
 
-    Parameters
-    ----------
-    table : mapping of str to Part
-    values : mapping of str to array or value
-        By the names of the table; optional ones may be missing or None.
-    prefix : str
-        What the names of the arrays shall begin with.
-    **sizes : int
-        Lengths that are known already.
-
-    Returns
-    -------
-    arrays, content : dict, dict
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.core.state import numbers, parts, whole
-    >>> parts({"n": whole(), "scores": numbers("m")}, {"n": 5, "scores": np.zeros(2)}, prefix="head_")
-    ({'head_scores': array([0., 0.])}, {'n': 5})
+    ``values``: by the names of the table; optional ones may be missing or None. ``prefix``: what the names of the
+    arrays shall begin with. ``**sizes``: lengths that are known already.
     """
     arrays = {prefix + name: values.get(name) for name, part in table.items() if part.shape is not None}
     arrays = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
-    content = {name: _plain(values.get(name)) for name, part in table.items() if part.shape is None}
+    content = {name: plain(values.get(name)) for name, part in table.items() if part.shape is None}
     checked(table, arrays, content, prefix, **sizes)
     return arrays, content
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return a number of numpy as one of Python; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -242,17 +217,7 @@ def labels(values: Any, dtype: Any) -> Any:
 
     Only the letter of the type counts: an array of text is as wide as its longest label, whatever the file says.
 
-    Parameters
-    ----------
-    values : list of str, bool, int or float
-    dtype : str
-        The name of the array's type, or its letter.
-
-    Examples
-    --------
-    >>> from squeak.core.state import labels
-    >>> labels(["no", "yes"], "<U200000000")
-    array(['no', 'yes'], dtype='<U3')
+    ``dtype``: the name of the array's type, or its letter.
     """
     if not isinstance(values, list) or len(values) < 2 or not isinstance(dtype, str):
         raise ValueError("its classes are damaged")
@@ -292,12 +257,6 @@ def parameters(cls: type, given: Any) -> dict[str, Any]:
     """Return those of a file's parameters that a class has, each of a type that its constructor is declared with.
 
     Ranges are the class's own to check. Parameters that it does not have are left out: older versions had others.
-
-    Parameters
-    ----------
-    cls : type
-    given : dict
-        Parameters as JSON data.
     """
     if not isinstance(given, dict):
         raise ValueError("its parameters are damaged")

@@ -61,51 +61,22 @@ class CheckpointError(OSError):
 
 
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Write an object's parts to a file of its kind.
-
-    Parameters
-    ----------
-    obj : object with ``kind`` and ``to_parts``
-    path : path
-    """
+    """Write an object's parts to a file of its kind."""
     write(path, obj.kind, *obj.to_parts())
 
 
 def load(cls: Any, path: str | os.PathLike[str], kernel: Any = None) -> Any:
     """Read an object of one kind; see :func:`squeak.load`, which reads any.
 
-    Parameters
-    ----------
-    cls : class
-        What is asked for: a file of another kind is refused.
-    path : path
-    kernel : kernel, optional
-        Needed for an object that was learned with a kernel that is code.
-
-    Returns
-    -------
-    object
-        What the class makes of the file's parts.
+    ``cls``: what is asked for: a file of another kind is refused. ``kernel``: needed for an object that was learned
+    with a kernel that is code.
     """
     _, arrays, content = read(path, cls.kind)
     return made(cls, os.fspath(path), arrays, content, kernel)
 
 
 def made(cls: Any, where: str, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
-    """Return the object that a class makes of a file's parts, or a :class:`StorageError` that names the file.
-
-    Parameters
-    ----------
-    cls : class
-    where : str
-        The name of the file.
-    arrays, content : dict
-    kernel : kernel, optional
-
-    Returns
-    -------
-    object
-    """
+    """Return the object that a class makes of a file's parts, or a :class:`StorageError` that names the file."""
     with reading(where):
         obj = cls.from_parts(arrays, content, kernel=kernel)
         results = {name: value for name, value in vars(obj).items() if name.endswith("_")}

@@ -14,26 +14,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def for_terminal(value: Any, keep: str = "") -> str:
-    r"""Return a text with every character that is not printable as its escape; those in ``keep`` stay.
-
-    Examples
-    --------
-    >>> from squeak.core.text import for_terminal
-    >>> print(for_terminal("red \x1b[31m"))
-    red \x1b[31m
-    """
+    r"""Return a text with every character that is not printable as its escape; those in ``keep`` stay."""
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in str(value))
 
 
 def for_page(value: Any) -> str:
-    """Return a text as HTML, for an element or an attribute: escaped, without characters that a page cannot hold.
-
-    Examples
-    --------
-    >>> from squeak.core.text import for_page
-    >>> for_page("<b> & 'c'")
-    '&lt;b&gt; &amp; &#x27;c&#x27;'
-    """
+    """Return a text as HTML, escaped for an element or an attribute, without characters that a page cannot hold."""
     return html.escape("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(value)), quote=True)
 
 
@@ -42,12 +28,6 @@ def for_cell(value: str) -> str:
 
     That is a text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return. A number such as -1 and
     a sign alone stay as they are.
-
-    Examples
-    --------
-    >>> from squeak.core.text import for_cell
-    >>> [for_cell(text) for text in ("=1+2", "-1", "-", "@here", "plain")]
-    ["'=1+2", '-1', '-', "'@here", 'plain']
     """
     if not value.startswith(FORMULA) or len(value) == 1:
         return value

@@ -21,17 +21,7 @@ def thin(probabilities: Array, counts: IntArray, scores: Array, rng: np.random.G
     Probabilities never rise (p' = min(p, score)), so counts' ~ Binomial(counts, p'/p) is well
     defined and E[counts'/p'] = counts/p: weights stay unbiased. Rows with no count left may go.
 
-    References
-    ----------
-    Thesis, section 3.3 (SHRINK); the theory page.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.core.thinning import thin
-    >>> p, q = thin(np.array([1.0, 0.5]), np.array([8, 8]), np.array([0.25, 0.9]), np.random.default_rng(0))
-    >>> p, q
-    (array([0.25, 0.5 ]), array([2, 8]))
+    Source: Thesis, section 3.3 (SHRINK); the theory page.
     """
     lowered = np.minimum(probabilities, scores)
     return lowered, rng.binomial(counts, lowered / probabilities)
@@ -50,18 +40,7 @@ def thin_to(
     the draw, p' never exceeds p, and E[counts'/p'] = counts/p: weights stay unbiased. Rows whose score is 0 go, as
     they do there.
 
-    References
-    ----------
-    Madow, "On the theory of systematic sampling, II", Annals of Mathematical Statistics 1949.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.core.thinning import thin_to
-    >>> ones = np.ones(100)
-    >>> p, q = thin_to(ones, ones.astype(int), np.linspace(0.1, 0.9, 100), 30, np.random.default_rng(0))
-    >>> int(q.sum()), bool(p.sum().round(9) == 30)
-    (30, True)
+    Source: Madow, "On the theory of systematic sampling, II", Annals of Mathematical Statistics 1949.
     """
     coins: int | IntArray = 1 if (counts == 1).all() else counts
 
@@ -115,12 +94,6 @@ def count_from_uniform(uniform: float, probability: float, copies: int) -> int:
 
     count = #{j ≥ 1 : u < P(Binomial(copies, p) ≥ j)}. It is 0 exactly when u ≥ 1 − (1 − p)^copies and grows
     with p, so a row can be given up as soon as an upper bound of its p is below its u.
-
-    Examples
-    --------
-    >>> from squeak.core.thinning import count_from_uniform
-    >>> count_from_uniform(0.3, 0.5, 1), count_from_uniform(0.7, 0.5, 1), count_from_uniform(0.01, 0.5, 4)
-    (1, 0, 4)
     """
     if probability >= 1.0:
         return copies

@@ -12,6 +12,7 @@ from squeak.core.advice import InputWarning
 from squeak.data.columns import kind_of
 from squeak.data.csv_faults import (
     KINDS,
+    MOST_WORDS,
     Fault,
     WordError,
     bad_bytes,
@@ -20,13 +21,15 @@ from squeak.data.csv_faults import (
     check_quotes,
     explained,
     fault_of,
+    read_but_for_few,
+    read_words,
     short,
+    types_of,
 )
 from squeak.data.csv_text import MOST_BYTES, CsvFormat, CsvText
 from squeak.data.files import Unchanged, Wanted, compare_kinds, sample
 from squeak.data.pieces import Piece
 from squeak.data.readers import Reader
-from squeak.data.words import MOST_WORDS, read_but_for_few, read_words, types_of
 
 MOST_CLASSES = 100
 """A target of no more different numbers, and a few words, may be classes: it stays text."""
@@ -35,19 +38,10 @@ MOST_CLASSES = 100
 class CsvReader(Reader):
     """Rows of CSV files, each a part; numbers are read as float64, and only the columns that are needed.
 
-    Parameters
-    ----------
-    paths : list of Path
-    form : CsvFormat
-    wanted : function
-        Which of the columns are needed.
-    skip : bool
-        Whether lines and values that cannot be read are skipped and counted, or refused.
-    kinds : mapping from columns to kinds
-        What is known of columns beforehand: "text" for categories, "number", "date", "time" and "duration".
-    words : mapping from columns to words
-        Words that are values of the column, though elsewhere they stand for a missing one.
-    target : str, optional
+    ``wanted``: which of the columns are needed. ``skip``: whether lines and values that cannot be read are skipped
+    and counted, or refused. ``kinds``: what is known of columns beforehand: "text" for categories, "number",
+    "date", "time" and "duration". ``words``: words that are values of the column, though elsewhere they stand for a
+    missing one.
     """
 
     ahead = True

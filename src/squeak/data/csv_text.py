@@ -54,12 +54,7 @@ class Record:
 class CsvText:
     """The text of CSV files that have the same columns.
 
-    Parameters
-    ----------
-    paths : list of Path
-    form : CsvFormat
-    words : mapping from columns to words
-        Words that are values of the column, though elsewhere they stand for a missing one.
+    ``words``: words that are values of the column, though elsewhere they stand for a missing one.
     """
 
     def __init__(self, paths: list[Path], form: CsvFormat, words: Mapping[str, Collection[str]]) -> None:

@@ -97,11 +97,7 @@ def sample(path: Path) -> bytes:
 class Unchanged:
     """Files as they were when they were opened; each pass asks whether they still are.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-    labels : dict from Path to str
-        Their names in messages.
+    ``labels``: their names in messages.
     """
 
     def __init__(self, paths: Sequence[Path], labels: dict[Path, str]) -> None:

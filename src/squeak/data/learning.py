@@ -13,20 +13,11 @@ import scipy.sparse as sp
 from squeak.core.advice import Advice, InputError
 from squeak.core.checks import check_whole, is_number
 from squeak.core.types import Array
-from squeak.data.columns import (
-    DateColumn,
-    NumberColumn,
-    canonical,
-    category_codes,
-    kind_of,
-    text_of,
-    texts,
-)
-from squeak.data.encodings import Column, category_column
+from squeak.data.columns import DateColumn, NumberColumn, canonical, category_codes, kind_of, text_of, texts
 from squeak.data.pieces import Piece
 from squeak.data.preprocessing import Preprocessing, missing_column
 from squeak.data.scaling import learn_scale
-from squeak.data.target_columns import TargetColumn, folds_of
+from squeak.data.target_columns import Column, TargetColumn, category_column, folds_of
 from squeak.data.targets import targets_as_numbers
 
 SCALES = (None, "standard", "robust")
@@ -144,14 +135,8 @@ def learn(
 ) -> Preprocessing | None:
     """Return the preprocessing learned from the first pieces; None where an array passes as it is.
 
-    Parameters
-    ----------
-    names : sequence
-        The columns to use, as the request knows them.
-    positions : sequence of int
-        Where they stand in an array.
-    float32 : bool
-        Whether all of them are float32 in every file.
+    ``names``: the columns to use, as the request knows them. ``positions``: where they stand in an array.
+    ``float32``: whether all of them are float32 in every file.
     """
     first = pieces[0]
     if first.is_table:

@@ -275,11 +275,17 @@ def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *
     )
 
 
-def reopen(recipe: Mapping[str, Any], preprocessing: Preprocessing | None) -> RowSource:
-    """Open the files of a recipe again, with the preprocessing that was learned then."""
-    paths, seed, form = recipe["paths"], recipe["shuffle_seed"], recipe["form"]
+def paths_of(recipe: Mapping[str, Any]) -> list[str]:
+    """Return the names of a recipe's files, or raise."""
+    paths = recipe["paths"]
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         raise ValueError("the recipe of the source is damaged")
+    return paths
+
+
+def reopen(recipe: Mapping[str, Any], preprocessing: Preprocessing | None) -> RowSource:
+    """Open the files of a recipe again, with the preprocessing that was learned then."""
+    paths, seed, form = paths_of(recipe), recipe["shuffle_seed"], recipe["form"]
     csv = CsvFormat(
         str(form["delimiter"]),
         form["header"],

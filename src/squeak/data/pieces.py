@@ -1,30 +1,25 @@
-"""A piece of the data as it stands in its source, and where it stands."""
+"""A piece of the data as it stands in its source, where it stands, and which of its rows are bad."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.advice import Advice, InputTypeError
+from squeak.core.advice import Advice, InputError, InputTypeError
+from squeak.core.types import Array, IntArray, Rows
 
 
 @dataclass(frozen=True)
 class Piece:
     """Some rows of a source: a numeric matrix (dense or CSR) or an Arrow table.
 
-    Parameters
-    ----------
-    data : array of shape (n, d), CSR array, or Arrow table
-    place : str
-        The file they stand in; empty for rows in memory.
-    first : int
-        The number of the first of them there, from 0.
-    target : array of shape (n,) or (n, k), or Arrow column, optional
-    hidden : int, optional
-        The number of the column of an array that was taken out to be the target; numbers in messages count it.
+    ``place``: the file they stand in; empty for rows in memory. ``first``: the number of the first of them there,
+    from 0. ``hidden``: the number of the column of an array that was taken out to be the target; numbers in
+    messages count it.
     """
 
     data: Any
@@ -115,3 +110,52 @@ def _from_pandas(frame: Any) -> Any:
                 Advice("drop it with {}", "drop", [name]),
             ) from None
     return pa.table(columns, names=names)
+
+
+SKIP = Advice("skip such rows with {}", "on_bad_rows", "skip")
+FILL = Advice("fill missing values with {}", "missing", "median", otherwise="fit the model with {}")
+
+
+def finite_rows(
+    X: Array, raw: Array, piece: Piece, skip: bool, label: Callable[[int], str]
+) -> tuple[Array, IntArray | None]:
+    """Return the finite rows of an array, and which of them they are (None for all).
+
+    ``X``, ``raw``: the rows, and their values as the user has them. ``piece``: where they stand. ``skip``: whether
+    the others are left out, or refused. ``label``: words for a column by its place in X.
+    """
+    finite = np.isfinite(X)
+    if finite.all():
+        return X, None
+    whole = finite.all(axis=1)
+    if not skip:
+        row = int(np.argmin(whole))
+        column = int(np.argmin(finite[row]))
+        value = raw[row, column]
+        strange = f"{value:g}, which no {X.dtype} holds when scaled" if np.isfinite(value) else str(value)
+        fact = f"{piece.row(row)}: {label(column)} is {strange}"
+        raise InputError(fact, SKIP, *([FILL] if np.isnan(value) else []))
+    kept = np.flatnonzero(whole)
+    return X[kept], kept
+
+
+def finite_matrix(piece: Piece, skip: bool) -> tuple[Rows, IntArray | None]:
+    """Return the finite rows of a plain matrix, and which of them they are (None for all)."""
+    if sp.issparse(piece.data):
+        return finite_sparse(piece.data, piece, skip)
+    return finite_rows(piece.data, piece.data, piece, skip, lambda place: f"column {piece.column_number(place)}")
+
+
+def finite_sparse(X: Any, piece: Piece, skip: bool) -> tuple[Rows, IntArray | None]:
+    """Return the finite rows of a CSR matrix, and which of them they are (None for all)."""
+    csr = sp.csr_array(X)
+    finite = np.isfinite(csr.data)
+    if finite.all():
+        return csr, None
+    owners = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    if not skip:
+        place = int(np.argmin(finite))
+        column = piece.column_number(int(csr.indices[place]))
+        raise InputError(f"{piece.row(int(owners[place]))}: column {column} is {csr.data[place]}", SKIP)
+    kept = np.setdiff1d(np.arange(csr.shape[0]), owners[~finite])
+    return csr[kept], kept

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,19 +15,10 @@ import scipy.sparse as sp
 from squeak.core.rows import refuse_masked
 from squeak.core.state import checked, numbers, parts, text, whole
 from squeak.core.types import Array, IntArray, Rows
-from squeak.data.bad_rows import finite_rows, finite_sparse
-from squeak.data.columns import (
-    OTHER,
-    CodeColumn,
-    ColumnError,
-    NumberColumn,
-    OneHotColumn,
-    texts,
-)
-from squeak.data.encodings import Column, column_from_data, column_to_data
-from squeak.data.pieces import Piece, as_table
+from squeak.data.columns import OTHER, CodeColumn, ColumnError, NumberColumn, OneHotColumn, texts
+from squeak.data.pieces import Piece, as_table, finite_rows, finite_sparse
 from squeak.data.scaling import soft_clip, soft_unclip
-from squeak.data.target_columns import TargetColumn, folds_of
+from squeak.data.target_columns import Column, TargetColumn, column_from_data, column_to_data, folds_of
 
 FLOAT = np.finfo(np.float64)
 
@@ -140,17 +131,9 @@ class Preprocessing:
         return tuple(column.name for column in self.columns)
 
     def spans(self) -> Iterator[tuple[Column, slice]]:
-        """Yield every column with the places of its numbers in a row.
-
-        Returns
-        -------
-        iterator of (column, slice)
-        """
+        """Yield every column with the places of its numbers in a row."""
         ends = np.cumsum([len(column.features) for column in self.columns]).tolist()
         return zip(self.columns, map(slice, [0, *ends[:-1]], ends), strict=True)
-
-    def _label_at(self, piece: Piece, place: int) -> str:
-        return self.label(next(column for column, span in self.spans() if place < span.stop), piece)
 
     def label(self, column: Column, piece: Piece) -> str:
         """Return words for a column: its name, or its number in the user's array."""
@@ -198,7 +181,11 @@ class Preprocessing:
                     X = soft_clip(X, self.clip)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = X.astype(self.dtype, copy=False)
-        return finite_rows(rows, raw, piece, skip, partial(self._label_at, piece))
+
+        def label_at(place: int) -> str:
+            return self.label(next(column for column, span in self.spans() if place < span.stop), piece)
+
+        return finite_rows(rows, raw, piece, skip, label_at)
 
     def raw(self, piece: Piece, *, own: bool = False) -> Array:
         """Return the numbers before filling and scaling, NaN where missing.
@@ -302,12 +289,7 @@ class Preprocessing:
         return f"(x − {self.centre[place]:.6g}) / {self.scale[place]:.6g}{clipped}"
 
     def to_parts(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the numbers as arrays, their names beginning with ``prefix``, and the rest as JSON data.
-
-        Returns
-        -------
-        arrays, content : dict, dict
-        """
+        """Return the numbers as arrays, their names beginning with ``prefix``, and the rest as JSON data."""
         arrays, content = parts(PARTS, vars(self), prefix, d=self.n_features)
         if self.fill is not None:
             arrays[f"{prefix}fill"] = self.fill
@@ -322,12 +304,7 @@ class Preprocessing:
     def from_parts(
         cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None, prefix: str = ""
     ) -> Preprocessing:
-        """Return the preprocessing that :meth:`to_parts` took apart; anything unexpected is an error.
-
-        Returns
-        -------
-        Preprocessing
-        """
+        """Return the preprocessing that :meth:`to_parts` took apart; anything unexpected is an error."""
         found, columns = checked(PARTS, arrays, content, prefix), content.get("columns")
         if not isinstance(columns, list):
             raise ValueError("the description of the preprocessing is damaged")

@@ -12,11 +12,10 @@ from squeak.core import engine
 from squeak.core.rows import check_rows, same_rows, take
 from squeak.core.seeds import ORDER, generator_at
 from squeak.core.types import IntArray, Rows
-from squeak.data.bad_rows import finite_matrix
 from squeak.data.blocks import SMALLEST_BLOCK, Block, Cursor, Encoded, block_rows, cut, joined
 from squeak.data.csv_text import CsvFormat
 from squeak.data.learning import Request, learn, select
-from squeak.data.pieces import Piece
+from squeak.data.pieces import Piece, finite_matrix
 from squeak.data.preprocessing import Preprocessing, Strange, missing_column
 from squeak.data.readers import IteratorReader, Reader
 from squeak.data.targets import is_name, targets_of
@@ -128,6 +127,14 @@ class RowSource:
                 break
         return found
 
+    def check_preprocessed(self, known: Preprocessing | None, than: str, name: str) -> None:
+        """Refuse rows that were preprocessed in another way than those of an object, which has it by that name."""
+        if self.preprocessing != known:
+            raise ValueError(
+                f"these rows were preprocessed in another way than {than}: make them with "
+                f"squeak.rows(..., preprocessing={name})"
+            )
+
     def begins_with(self, row: Rows) -> bool:
         """Tell whether the first row kept is the one given; what cannot be read twice is not used up."""
         for piece in self._first_pieces():
@@ -137,20 +144,14 @@ class RowSource:
         return False
 
     def kept_pieces(self) -> Iterator[tuple[Piece, IntArray]]:
-        """Yield the rows as they stand, with all their columns, and which rows of each piece are kept.
-
-        Returns
-        -------
-        iterator of (Piece, array of int)
-        """
+        """Yield the rows as they stand, with all their columns, and which rows of each piece are kept."""
         for part in self._order().tolist():
             for piece in self.reader.pieces(part, list(self.reader.names), 0, block_rows(1)):
-                which = self._encode(self._split(self._needed(piece)))[2] if self.skip else None
+                which = None
+                if self.skip:
+                    needed = replace(piece, data=piece.data.select(self._wanted())) if piece.is_table else piece
+                    which = self._encode(self._split(needed))[2]
                 yield piece, np.arange(piece.n) if which is None else which
-
-    def _needed(self, piece: Piece) -> Piece:
-        """Return a piece with the columns that are needed alone."""
-        return replace(piece, data=piece.data.select(self._wanted())) if piece.is_table else piece
 
     def _wanted(self) -> list[Any]:
         return [*self._names, *([] if self._column_of_target is None else [self._column_of_target])]
@@ -313,3 +314,29 @@ def gather(X: Any, kernel: Any) -> tuple[Rows, Preprocessing | None]:
     if isinstance(X, RowSource):
         return check_rows(X.collect()[0], kernel), X.preprocessing
     return check_rows(X, kernel), None
+
+
+def originals(source: RowSource, numbers: IntArray) -> Any:
+    """Return an Arrow table of some rows with every column of the source, in one pass.
+
+    ``numbers``: ascending, counted over the rows that the source keeps: the numbers that samplers give.
+    """
+    import pyarrow as pa
+
+    names, seen, tables = list(source.reader.names), 0, []
+    for piece, kept in source.kept_pieces():
+        inside = numbers[np.searchsorted(numbers, seen) : np.searchsorted(numbers, seen + len(kept))] - seen
+        if inside.size:
+            tables.append(_table(piece, names, kept[inside]))
+        seen += len(kept)
+    return pa.concat_tables(tables) if tables else _table(piece, names, np.zeros(0, dtype=np.int64))
+
+
+def _table(piece: Piece, names: list[Any], rows: IntArray) -> Any:
+    import pyarrow as pa
+
+    if piece.is_table:
+        return piece.data.take(pa.array(rows))
+    values = piece.data[rows]
+    values = values if isinstance(values, np.ndarray) else values.toarray()
+    return pa.table({str(name): np.ascontiguousarray(values[:, column]) for column, name in enumerate(names)})

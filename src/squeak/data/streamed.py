@@ -108,14 +108,7 @@ class TransformsBlocks:
 def by_blocks(method: Method) -> Method:
     """Make a method that answers a :class:`Block` answer a row source too, with the rows never all in memory.
 
-    Parameters
-    ----------
-    method : function
-        Its first argument is the rows; it returns an array, or several, with an entry for each row.
-
-    Returns
-    -------
-    function
+    ``method``: its first argument is the rows; it returns an array, or several, with an entry for each row.
     """
 
     @wraps(method)
@@ -140,9 +133,5 @@ def _answers(model: Any, method: str, source: Any, options: dict[str, Any]) -> I
 def _blocks(model: Any, source: RowSource) -> Iterator[Block]:
     """Return the blocks of a source that was preprocessed as the rows of the fit were."""
     check_is_fitted(model)
-    if source.preprocessing != model.preprocessing_:
-        raise ValueError(
-            "these rows were preprocessed in another way than those of the fit: "
-            "make them with squeak.rows(..., preprocessing=model.preprocessing_)"
-        )
+    source.check_preprocessed(model.preprocessing_, "those of the fit", "model.preprocessing_")
     return source.blocks()

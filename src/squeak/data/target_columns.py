@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.core.types import Array, IntArray
-from squeak.data.columns import category_codes
+from squeak.data.columns import CodeColumn, DateColumn, NumberColumn, OneHotColumn, category_codes
 
 FOLDS = 5
 """Into how many folds the rows of a fit fall; the statistics of a row leave out those of its own fold."""
@@ -28,25 +28,9 @@ def folds_of(numbers: IntArray) -> IntArray:
     The numbers are mixed (by the finaliser of SplitMix64), so that a table in which categories come in turns does
     not put all rows of one of them into one fold.
 
-    Parameters
-    ----------
-    numbers : array of int of shape (n,)
-        The rows' numbers in their file or table.
+    ``numbers``: the rows' numbers in their file or table.
 
-    Returns
-    -------
-    array of int of shape (n,)
-
-    References
-    ----------
-    Steele, Lea, Flood (2014): "Fast splittable pseudorandom number generators", OOPSLA.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.data.target_columns import folds_of
-    >>> np.bincount(folds_of(np.arange(10_000))).tolist()
-    [1935, 2027, 2000, 1973, 2065]
+    Source: Steele, Lea, Flood (2014): "Fast splittable pseudorandom number generators", OOPSLA.
     """
     mixed = (np.asarray(numbers).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -116,19 +100,8 @@ class TargetColumn:
     ) -> TargetColumn:
         """Return the encoding learned from rows.
 
-        Parameters
-        ----------
-        name, values, outputs
-            As the class has them.
-        codes : array of int of shape (n,)
-            Each row's place among the values; negative, or beyond them, for rows to leave out.
-        Y : array of shape (n, k)
-            The targets; NaN for rows to leave out.
-        folds : array of int of shape (n,)
-
-        Returns
-        -------
-        TargetColumn
+        ``name``, ``values``, ``outputs``: as the class has them. ``codes``: each row's place among the values;
+        negative, or beyond them, for rows to leave out. ``Y``: the targets; NaN for rows to leave out.
         """
         known = (codes >= 0) & (codes < len(values)) & np.isfinite(Y).all(axis=1)
         cells, length = folds[known] * len(values) + codes[known], FOLDS * len(values)
@@ -163,12 +136,7 @@ class TargetColumn:
     def encode(self, column: Any, out: Array, folds: IntArray | None = None) -> None:
         """Write an Arrow column into ``out`` of shape (n, outputs), NaN where missing.
 
-        Parameters
-        ----------
-        column : Arrow column
-        out : array of shape (n, outputs)
-        folds : array of int of shape (n,), optional
-            The folds to leave out, for rows of a fit.
+        ``folds``: the folds to leave out, for rows of a fit.
         """
         codes, missing = category_codes(column, self.name, self.values)
         out[:] = self.statistics[FOLDS if folds is None else folds, codes]
@@ -191,3 +159,42 @@ class TargetColumn:
             if not isinstance(given, list) or not all(type(value) is kind for value in given):
                 raise ValueError(f"the {part} of column {name!r} are damaged")
         return cls(name, tuple(values), tuple(data["outputs"]), tuple(data["counts"]), tuple(data["sums"]))
+
+
+Column = NumberColumn | DateColumn | OneHotColumn | CodeColumn | TargetColumn
+
+
+def category_column(name: str, how: str, values: tuple[str, ...]) -> Column:
+    """Return the encoding of a category: as 0/1 numbers (``"onehot"``) or as codes."""
+    return OneHotColumn(name, values) if how == "onehot" else CodeColumn(name, values)
+
+
+def column_to_data(column: Column) -> dict[str, Any]:
+    """Return a column's encoding as JSON data."""
+    data: dict[str, Any] = {"code": column.code, "name": column.name}
+    if isinstance(column, DateColumn):
+        data["kind"] = column.kind
+    elif not isinstance(column, NumberColumn):
+        data["values"] = list(column.values)
+    return data | column.to_data() if isinstance(column, TargetColumn) else data
+
+
+def column_from_data(data: Any) -> Column:
+    """Return the encoding that :func:`column_to_data` described; anything unexpected is a ValueError."""
+    if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+        raise ValueError("the description of a column is damaged")
+    code, name = data.get("code"), data["name"]
+    if code == NumberColumn.code:
+        return NumberColumn(name)
+    if code == DateColumn.code and data.get("kind") in ("date", "time", "duration"):
+        return DateColumn(name, data["kind"])
+    values = data.get("values")
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise ValueError(f"the description of column {name!r} is damaged")
+    if code == OneHotColumn.code:
+        return OneHotColumn(name, tuple(values))
+    if code == CodeColumn.code:
+        return CodeColumn(name, tuple(values))
+    if code == TargetColumn.code:
+        return TargetColumn.from_data(name, values, data)
+    raise ValueError(f"no column encoding is known by the name {code!r}")

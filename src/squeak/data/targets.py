@@ -9,9 +9,8 @@ import numpy as np
 
 from squeak.core.advice import InputError
 from squeak.core.types import Array, IntArray
-from squeak.data.bad_rows import SKIP
 from squeak.data.columns import ColumnError, kind_of, numbers, texts
-from squeak.data.pieces import Piece
+from squeak.data.pieces import SKIP, Piece
 
 
 def is_name(target: Any) -> bool:
@@ -43,19 +42,8 @@ def _values(piece: Piece, target: Any) -> Any:
 def targets_of(piece: Piece, target: Any, which: IntArray | None, skip: bool) -> tuple[Any, IntArray | None]:
     """Return the targets of the rows of a piece that are kept, and which of those have one (None for all).
 
-    Parameters
-    ----------
-    piece : Piece
-    target : str, int or True
-        The column's name, for messages.
-    which : array of int, optional
-        The rows of the piece that are kept; None for all.
-    skip : bool
-        Whether rows without a target are left out, or refused.
-
-    Returns
-    -------
-    y, whole : array, array of int or None
+    ``target``: the column's name, for messages. ``which``: the rows of the piece that are kept; None for all.
+    ``skip``: whether rows without a target are left out, or refused.
     """
     y = _values(piece, target)
     y = y if which is None else y[which]
@@ -79,10 +67,6 @@ def targets_as_numbers(pieces: Sequence[Piece]) -> tuple[Array, tuple[str, ...]]
 
     Numbers are themselves. Of text and truth values, which are classes, every class becomes a column of 0 and 1; of
     two classes, the second alone.
-
-    Returns
-    -------
-    Y, names : array of shape (n, k), tuple of str
     """
     given = [_values(piece, None) for piece in pieces]
     y = np.concatenate([values.astype(object) if values.dtype.kind in "OUS" else values for values in given])

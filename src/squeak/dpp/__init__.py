@@ -11,8 +11,8 @@ Examples
 """
 
 from squeak.dpp.exact import ExactDPP
-from squeak.dpp.limits import RejectionLimitError
-from squeak.dpp.spectrum import scale_for_size
+from squeak.dpp.proposals import RejectionLimitError
+from squeak.dpp.surrogate import scale_for_size
 from squeak.dpp.vfx import DPP
 
 __all__ = ["DPP", "ExactDPP", "RejectionLimitError", "scale_for_size"]

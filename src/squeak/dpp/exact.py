@@ -19,7 +19,7 @@ from squeak.core.rows import n_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
 from squeak.data import gather
-from squeak.dpp.spectrum import check_k, expected_size, log_symmetric_sums
+from squeak.dpp.surrogate import check_k, expected_size, log_symmetric_sums
 from squeak.samplers.base import own_kernel
 
 LARGEST = 10_000
@@ -80,8 +80,7 @@ class ExactDPP(BaseEstimator):
 
         Returns
         -------
-        ExactDPP
-            This object.
+        self
         """
         kernel = own_kernel(self.kernel)
         X, _ = gather(X, kernel)
@@ -214,9 +213,8 @@ def sample_projection(V: Array, rng: np.random.Generator) -> IntArray:
     Each row is drawn in proportion to the squared length of what the rows before it leave of its part of V:
     O(n·k²).
 
-    References
-    ----------
-    Kulesza, Taskar 2012, algorithm 1, with the update of a Cholesky factor in place of a new basis each time.
+    Source: Kulesza, Taskar 2012, algorithm 1, with the update of a Cholesky factor in place of a new basis each
+    time.
     """
     n, k = V.shape
     left = np.einsum("ij,ij->i", V, V)

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
 from squeak import samplers
 from squeak.core.nystrom import EigenFeatures
 from squeak.core.rows import check_same_kind, same_rows, take, width_of
 from squeak.core.saved import KernelPiece, Layout, NestedPiece, RowsPiece, Saved, put_together
-from squeak.core.state import LEAST, flag, number, numbers, parameters, whole
+from squeak.core.state import LEAST, flag, number, numbers, parameters, plain, whole
 from squeak.core.storage import NotStoredError
 from squeak.data import Preprocessing
+from squeak.data.opening import paths_of
 from squeak.dpp.preparing import Prepared
 from squeak.dpp.proposals import Proposer
 from squeak.dpp.store import MemoryRows, NamedRows, SourceRows
@@ -28,16 +27,8 @@ from squeak.samplers.dictionary import Dictionary
 class Fitted(Saved):
     """All that sampling needs.
 
-    Parameters
-    ----------
-    rows : MemoryRows or SourceRows
-    seed : int
-    scale : float
-        The factor on the kernel.
-    levels : dict of int to Prepared
-        The work done once, for growing scales; level 0 is that of the fit.
-    calls, attempts, accepted : int
-        Calls of ``sample``, proposals and those that were accepted, so far.
+    ``scale``: the factor on the kernel. ``levels``: the work done once, for growing scales; level 0 is that of the
+    fit. ``calls``, ``attempts``, ``accepted``: calls of ``sample``, proposals and those that were accepted, so far.
     """
 
     _state: ClassVar[Layout] = {
@@ -115,9 +106,7 @@ class Fitted(Saved):
         if content["recipe"] is None:
             rows = _stored_rows(found["rows.X"], n, dictionary)
         else:
-            paths = content["recipe"]["paths"]
-            if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
-                raise ValueError("the names of its files are damaged")
+            paths_of(content["recipe"])  # or it is damaged
             rows = NamedRows(content["recipe"], found["rows.preprocessing"], kernel, n)
         counts = {name: found[name] for name in ("scale", "calls", "attempts", "accepted")}
         made = cls(rows, int(content["seed"]), levels={0: prepared}, **counts)
@@ -141,7 +130,7 @@ def sampler_to_data(sampler: Sampler | None) -> dict[str, Any] | None:
     if sampler is None:
         return None
     given = {name: value for name, value in sampler.get_params(deep=False).items() if name != "kernel"}
-    params = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    params = {name: plain(value) for name, value in given.items()}
     odd = [name for name, value in params.items() if not isinstance(value, str | bool | int | float | None)]
     name = type(sampler).__name__
     if odd or getattr(samplers, name, None) is not type(sampler):

@@ -17,9 +17,8 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import PROBE as PROBE_ROWS
 from squeak.core.seeds import READ, generator_at
 from squeak.core.types import Array, Rows
-from squeak.dpp.spectrum import LARGEST_SPECTRUM, solve_scale
 from squeak.dpp.store import MemoryRows, SourceRows
-from squeak.dpp.surrogate import TILE, Surrogate, span_of, unexplained
+from squeak.dpp.surrogate import LARGEST_SPECTRUM, TILE, Surrogate, solve_scale, span_of, unexplained
 from squeak.samplers import Kors, Squeak, Uniform
 from squeak.samplers.dictionary import Dictionary
 
@@ -64,16 +63,8 @@ def guessed_scale(rows: MemoryRows | SourceRows, kernel: Any, size: float, seed:
 class Prepared:
     """All that proposals need of the rows.
 
-    Parameters
-    ----------
-    surrogate : Surrogate
-    scale : float
-        The α for which the work was done.
-    bounds : array of shape (n,)
-        b_i ≥ l_i at that scale.
-    exact : bool
-        Whether the bounds are the scores themselves.
-    dictionary : Dictionary
+    ``scale``: the α for which the work was done. ``bounds``: b_i ≥ l_i at that scale. ``exact``: whether the bounds
+    are the scores themselves.
     """
 
     surrogate: Surrogate

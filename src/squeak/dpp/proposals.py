@@ -8,6 +8,16 @@ DPP(αL):
 
 for log det is concave. r = Σl is DPP-VFX (q = r·Σl), r = Tr αA(I + αA)⁻¹ is α-DPP; we take the r that costs least.
 The Poisson rate must not be rounded: rounding it by a factor f gives DPP(f·αL).
+
+A proposal is thinned by the Cholesky factor of I + L alone, without eigenvectors.
+
+Rows are decided from the last to the first. With C Cᵀ = I + L, row j decided after S (the later rows that are in):
+
+    P(j ∈ S | later decisions) = 1 − (1 + a)/C_jj²,   a = cᵀGc,   c = C[S, j],
+
+where G is the inverse of L_SS less what the rows up to j explain, C[S, :j + 1] C[S, :j + 1]ᵀ. As a ≥ 0, a row
+whose coin is not below 1 − 1/C_jj² is out whatever came before: only the others are looked at one by one. After
+the factor, which the acceptance test of DPP-VFX needs anyway, the cost is O(u·|S|²) for u rows.
 """
 
 from __future__ import annotations
@@ -24,9 +34,63 @@ from squeak.core.kernels import gram
 from squeak.core.rows import take
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, IntArray, Rows
-from squeak.dpp.elimination import sample_from_factor
-from squeak.dpp.preparing import Prepared
+from squeak.dpp.preparing import OVERSAMPLING, Prepared
 from squeak.dpp.store import MemoryRows, SourceRows
+
+(_posv,) = get_lapack_funcs(("posv",), dtype=np.float64)
+
+
+def sample_from_factor(factor: Array, uniforms: Array) -> IntArray:
+    """Return a sample of DPP(L), ascending, from the lower factor C of I + L = C Cᵀ and a coin for each row.
+
+    Derivation: eliminate the undecided rows before j from I + L with the 1 taken off the diagonal of those in S.
+    What is left for S is Σ_j = Σ_{j+1} + c cᵀ, for j beside S it is C_jj·c, and for j itself C_jj²; the
+    probability is 1 less the ratio of determinants without and with j. Out, j leaves Σ_j; in, it borders it.
+
+    Source: Our own arrangement of the chain rule; Launay, Galerne, Desolneux, "Exact sampling of determinantal
+    point processes without eigendecomposition", 2018, decide the rows in order with the marginal kernel instead.
+    """
+    squares = np.square(factor.diagonal())
+    candidates = np.flatnonzero(uniforms * squares < squares - 1.0)[::-1].tolist()
+    chosen: list[int] = []
+    rows = np.empty((16, len(squares)))  # of the factor, those chosen
+    G = np.empty((16, 16))
+    upto = len(squares)  # columns from here on have been taken into G
+    for j in candidates:
+        k, left, h = len(chosen), squares[j], None
+        if k:
+            inverse = G[:k, :k]
+            if upto > j + 1:
+                _update(inverse, rows[:k, j + 1 : upto])
+            c = rows[:k, j]
+            g = inverse @ c
+            a = 1.0 + max(float(c @ g), 0.0)
+            inverse -= np.multiply.outer(g, g / a)
+            left /= a
+            h = (factor[j, j] / a) * g
+        upto = j
+        if uniforms[j] * left >= left - 1.0:
+            continue
+        if k == len(rows):
+            rows, G = np.concatenate([rows, np.empty_like(rows)]), np.pad(G, (0, k))
+        rows[k] = factor[j]
+        G[k, k] = 1.0 / (left - 1.0)
+        if h is not None:
+            scaled = h / (left - 1.0)
+            G[:k, :k] += np.multiply.outer(h, scaled)
+            G[k, :k] = G[:k, k] = -scaled
+        chosen.append(j)
+    return np.array(chosen[::-1], dtype=np.int64)
+
+
+def _update(G: Array, R: Array) -> None:
+    """Put (G⁻¹ + R Rᵀ)⁻¹ in the place of G."""
+    GR = G @ R
+    inner = R.T @ GR
+    inner.flat[:: len(inner) + 1] += 1.0
+    _, solved, _ = _posv(inner, GR.T)
+    G -= GR @ solved
+
 
 (_potrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
 
@@ -46,7 +110,7 @@ AHEAD = 2**20
 """Rows drawn ahead at most, where fetching them takes a pass over the source."""
 
 
-def refused(total: float, draws: float) -> float:
+def lost_by(total: float, draws: float) -> float:
     """Return −log of the part of the proposals that are accepted at r = ``draws``, on account of r alone.
 
     r·s·(e^(1/r) − 1) − s, about s/(2r).
@@ -64,9 +128,9 @@ def best_draws(total: float, n: int) -> float:
     def cost(draws: float) -> float:
         drawn = draws * math.exp(1.0 / draws) * total
         rows = n * -math.expm1(-drawn / n)
-        return math.log(STEP + DRAW * drawn + ENTRY * rows**2 + FLOP * rows**3) + refused(total, draws)
+        return math.log(STEP + DRAW * drawn + ENTRY * rows**2 + FLOP * rows**3) + lost_by(total, draws)
 
-    allowed = [draws for draws in grid if draws > 0.02 and refused(total, draws) <= MOST_REFUSED]
+    allowed = [draws for draws in grid if draws > 0.02 and lost_by(total, draws) <= MOST_REFUSED]
     return float(min(allowed, key=cost))
 
 
@@ -86,13 +150,7 @@ MOST_DRAWS = 1e8
 class Proposer:
     """Draws proposals for DPP(αL) and decides them.
 
-    Parameters
-    ----------
-    prepared : Prepared
-    scale : float
-        α.
-    draws : float, optional
-        r; the best one when left out.
+    ``scale``: α. ``draws``: r; the best one when left out.
     """
 
     def __init__(self, prepared: Prepared, scale: float, draws: float | None = None) -> None:
@@ -128,13 +186,7 @@ class Proposer:
     def decide(self, drawn: Drawn, X: Rows, values: Array | None) -> IntArray | None:
         """Return a sample of DPP(αL), or None for a proposal that is refused.
 
-        Parameters
-        ----------
-        drawn : Drawn
-        X : rows
-            Those drawn.
-        values : array, optional
-            Their kernel matrix, where it is known.
+        ``X``: those drawn. ``values``: their kernel matrix, where it is known.
         """
         prepared, rng = self.prepared, drawn.rng
         rows, counts = drawn.rows, drawn.counts
@@ -193,3 +245,42 @@ def outcomes(
         for drawn in waiting:
             yield proposer.decide(drawn, take(X, np.searchsorted(needed, drawn.rows)), None)
         first += batch
+
+
+class RejectionLimitError(ValueError):
+    """No proposal was accepted within the limit; the message says what to change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.dpp import DPP, RejectionLimitError
+    >>> from squeak.kernels import RBF
+    >>> from squeak.samplers import Uniform
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> try:
+    ...     DPP(5.0 * RBF(0.7), Uniform(max_atoms=3), max_rejections=5, random_state=0).fit(X).sample()
+    ... except RejectionLimitError as error:
+    ...     print(str(error)[:31])
+    5 proposals in a row were refus
+    """
+
+
+def refused(proposer: Proposer, k: int | None, limit: int, *, weighted: bool) -> RejectionLimitError:
+    """Return the error after so many proposals in a row that were refused."""
+    cure = ", leave out weighted=True" if weighted else ""
+    rank = "" if k is None else " (the kernel's matrix may have too small a rank for k)"
+    size = proposer.prepared.surrogate.size(proposer.scale) if k is None else k
+    return RejectionLimitError(
+        f"{limit:,} proposals in a row were refused: a dictionary of {len(proposer.prepared.dictionary):,} atoms "
+        f"is too poor for samples of about {size:.0f} rows. Give a sampler with more atoms, as "
+        f"sampler=Squeak(oversampling={4 * OVERSAMPLING:g}){cure}, ask for smaller samples{rank}, or raise "
+        "max_rejections"
+    )
+
+
+def missed(k: int, size: int, misses: int) -> RejectionLimitError:
+    """Return the error after so many samples in a row of another size than k."""
+    return RejectionLimitError(
+        f"{misses:,} samples in a row had another size than k = {k} (the last had {size}): the kernel's matrix may "
+        "have too small a rank; ask for fewer rows or use a smaller length_scale"
+    )

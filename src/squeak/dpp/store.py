@@ -140,13 +140,7 @@ class SourceRows:
 class NamedRows(SourceRows):
     """Rows of files that are known by name only, from a saved DPP: nothing is opened until the caller says so.
 
-    Parameters
-    ----------
-    recipe : dict
-        How the source is opened again, as the saved file says.
-    preprocessing : Preprocessing or None
-    kernel : kernel
-    n : int
+    ``recipe``: how the source is opened again, as the saved file says.
     """
 
     def __init__(self, recipe: dict[str, Any], preprocessing: Preprocessing | None, kernel: Any, n: int) -> None:
@@ -175,12 +169,9 @@ class NamedRows(SourceRows):
         """Return the rows in ``X``, or where it is None in the files that are named; others are refused."""
         if X is None:
             return SourceRows(reopen(self._recipe, self._preprocessing), self._kernel, self._n)
-        if isinstance(X, RowSource) and X.preprocessing != self._preprocessing:
-            raise ValueError(
-                "these rows are preprocessed in another way than those of the fit: "
-                "make them with squeak.rows(..., preprocessing=dpp.dictionary_.preprocessing)"
-            )
-        if not isinstance(X, RowSource) and self._preprocessing is not None:
+        if isinstance(X, RowSource):
+            X.check_preprocessed(self._preprocessing, "those of the fit", "dpp.dictionary_.preprocessing")
+        elif self._preprocessing is not None:
             X = self._preprocessing.encode(X)
         found = rows_of(X, self._kernel)
         if isinstance(found, SourceRows):
@@ -194,16 +185,11 @@ def rows_of(X: Any, kernel: Any) -> MemoryRows | SourceRows:
     """Return the rows of an array (copied, so that later changes to it do no harm) or of a row source."""
     if not isinstance(X, RowSource):
         checked = check_rows(X, kernel)
-        return MemoryRows(copy_rows(checked) if checked is X or _shares(checked, X) else checked)
+        arrays = isinstance(checked, np.ndarray) and isinstance(X, np.ndarray)
+        return MemoryRows(checked if arrays and not np.may_share_memory(checked, X) else copy_rows(checked))
     if not X.repeatable:
         raise ValueError(
             "an iterator can be read only once, and sampling needs the rows again: pass a function that returns a "
             "new iterator, or the rows themselves"
         )
     return SourceRows(X, kernel)
-
-
-def _shares(checked: Rows, X: Any) -> bool:
-    if isinstance(checked, np.ndarray):
-        return not isinstance(X, np.ndarray) or np.may_share_memory(checked, X)
-    return True

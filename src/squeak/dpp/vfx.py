@@ -15,17 +15,16 @@ from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
 from squeak.core.kernels import resolve
 from squeak.core.leverage import exact_leverage_scores
+from squeak.core.progress import progress
 from squeak.core.saved import Saved
 from squeak.core.seeds import READ, RandomState, draw_seed, generator_at
 from squeak.core.state import LEAST, checked, flag, number, parts, whole
 from squeak.core.types import Array, IntArray
 from squeak.dpp.fitted import Fitted, sampler_from_data, sampler_to_data
-from squeak.dpp.fixed_size import ScaleSearch, starting_scale
-from squeak.dpp.limits import missed, refused
 from squeak.dpp.preparing import Prepared, default_sampler, enlarged, guessed_scale, prepare
-from squeak.dpp.proposals import Proposer, outcomes
-from squeak.dpp.spectrum import check_k, check_size
+from squeak.dpp.proposals import Proposer, missed, outcomes, refused
 from squeak.dpp.store import MemoryRows, NamedRows, SourceRows, rows_of
+from squeak.dpp.surrogate import ScaleSearch, check_k, check_size, starting_scale
 from squeak.samplers.base import Sampler, filled_in, own_kernel
 from squeak.samplers.dictionary import Dictionary
 
@@ -64,18 +63,6 @@ class DPP(Saved, BaseEstimator):
         Calls of ``sample`` go on from each other; the same seed and the same calls give the same samples.
     verbose : int
         1 shows progress bars.
-
-    Attributes
-    ----------
-    expected_size_ : float
-        The mean size of samples: half-way between Tr L̂(I + L̂)⁻¹ and the sum of the scores, which bound it (an
-        estimate where ``weighted``).
-    acceptance_rate_ : float
-        The part of all proposals so far that was accepted; NaN before the first.
-    scale_ : float
-        The factor on the kernel; 1 unless ``expected_size`` was given.
-    dictionary_ : Dictionary
-    kernel_ : kernel
 
     Notes
     -----
@@ -127,8 +114,7 @@ class DPP(Saved, BaseEstimator):
 
         Returns
         -------
-        DPP
-            This object.
+        self
         """
         self._check_parameters()
         kernel = self._own_kernel()
@@ -206,7 +192,7 @@ class DPP(Saved, BaseEstimator):
         call, fitted.calls = fitted.calls, fitted.calls + 1
         found: list[IntArray] = []
         number = rejected = misses = 0
-        with engine.single_blas(), self._bar(count) as bar:
+        with engine.single_blas(), progress("DPP", "samples", count, self.verbose) as bar:
             while len(found) < count:
                 ahead = self._ahead(count - len(found))
                 for outcome in outcomes(proposer, fitted.rows, fitted.seed, call, number, ahead):
@@ -250,11 +236,6 @@ class DPP(Saved, BaseEstimator):
         rate = self.acceptance_rate_ if self._now().accepted else 0.25
         return math.ceil(1.2 * samples / max(rate, 0.001)) + 8
 
-    def _bar(self, count: int) -> Any:
-        from tqdm.auto import tqdm
-
-        return tqdm(total=count, desc="DPP", unit=" samples", disable=not self.verbose)
-
     @property
     def n_seen_(self) -> int:
         """The number of rows."""
@@ -262,12 +243,15 @@ class DPP(Saved, BaseEstimator):
 
     @property
     def scale_(self) -> float:
-        """The factor on the kernel."""
+        """The factor on the kernel; 1 unless ``expected_size`` was given."""
         return self._now().scale
 
     @property
     def expected_size_(self) -> float:
-        """The mean size of samples, as the surrogate has it."""
+        """The mean size of samples: half-way between Tr L̂(I + L̂)⁻¹ and the sum of the scores, which bound it.
+
+        An estimate where ``weighted``.
+        """
         return self._now().prepared.surrogate.size(self.scale_)
 
     @property
@@ -316,8 +300,7 @@ class DPP(Saved, BaseEstimator):
 
         Returns
         -------
-        DPP
-            This object.
+        self
 
         Examples
         --------
@@ -338,24 +321,14 @@ class DPP(Saved, BaseEstimator):
         return self
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the parts for a file.
-
-        Returns
-        -------
-        arrays, content : dict, dict
-        """
+        """Return the parts for a file."""
         arrays, content = self._now().to_parts()
         own = {"sampler": sampler_to_data(self.sampler), **parts(PARAMETERS, vars(self))[1]}
         return arrays, {**content, **own}
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> DPP:
-        """Return the object that :meth:`to_parts` took apart.
-
-        Returns
-        -------
-        DPP
-        """
+        """Return the object that :meth:`to_parts` took apart."""
         fitted = Fitted.from_parts(arrays, content, kernel)
         found = cls(fitted.kernel, sampler_from_data(content["sampler"]), **checked(PARAMETERS, {}, content))
         found._fitted = fitted
@@ -370,8 +343,4 @@ class DPP(Saved, BaseEstimator):
         return hasattr(self, "_fitted")
 
 
-PARAMETERS = {
-    "expected_size": number(low=LEAST, optional=True),
-    "weighted": flag(),
-    "max_rejections": whole(low=1),
-}
+PARAMETERS = {"expected_size": number(low=LEAST, optional=True), "weighted": flag(), "max_rejections": whole(low=1)}

@@ -2,13 +2,13 @@
 
 from squeak.graphs.accuracy import spectral_accuracy
 from squeak.graphs.baselines import EigenFunctions, NearestLabel, SimpleHarmonic, SubSampling
-from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.distributed import DistributedSparsifier
 from squeak.graphs.harmonic import HarmonicClassifier, HarmonicRegressor
 from squeak.graphs.neighbours import knn_graph
+from squeak.graphs.oracle import edge_leverage, effective_resistances
 from squeak.graphs.quantized import OnlineHarmonic
-from squeak.graphs.resistance import edge_leverage, effective_resistances
 from squeak.graphs.sample import EdgeSample
+from squeak.graphs.sources import edge_blocks
 from squeak.graphs.sparsifying import sparsifier_report, sparsify
 from squeak.graphs.spectral import LaplacianSmoother, laplacian_eigenmaps, spectral_clustering
 from squeak.graphs.stream import OnlineSparsifier, StreamSparsifier

@@ -10,8 +10,7 @@ from scipy.linalg import eigh, eigh_tridiagonal, eigvalsh
 from squeak.core import engine
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
-from squeak.graphs.edges import Edges, check_graph_ridge
-from squeak.graphs.forest import spanned_alike
+from squeak.graphs.edges import Edges, check_graph_ridge, spanned_alike
 from squeak.graphs.forms import read_graph
 from squeak.graphs.solver import NormalisedSystem
 
@@ -25,12 +24,7 @@ SPAN = 1e-11
 
 
 def spectral_accuracy(
-    graph: Any,
-    sparsifier: Any,
-    ridge: float = 0.0,
-    *,
-    tol: float = 5e-3,
-    random_state: RandomState = 0,
+    graph: Any, sparsifier: Any, ridge: float = 0.0, *, tol: float = 5e-3, random_state: RandomState = 0
 ) -> float:
     """Return ε = ‖(L + ridge·I)^(-1/2)(L_H − L)(L + ridge·I)^(-1/2)‖, the accuracy of a sparsifier H.
 

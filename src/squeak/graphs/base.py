@@ -41,7 +41,7 @@ class Sparsifier(BaseEstimator):
 
     @property
     def sparsifier_(self) -> Any:
-        """The sparsifier of the edges seen so far, as a symmetric CSR adjacency matrix."""
+        """The sparsifier of the edges seen so far, as a symmetric CSR matrix; usable after every block."""
         return self.sample_.graph.adjacency()
 
     @property

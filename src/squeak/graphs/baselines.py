@@ -36,8 +36,7 @@ class _Baseline(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        classifier
-            This object.
+        self
         """
         y, labelled = read_labels(y)
         read, n = self._read(X)

@@ -16,18 +16,14 @@ from squeak.core.constructors import parameters
 from squeak.core.seeds import draw_seed
 from squeak.data import RowSource
 from squeak.graphs.base import GraphPlan, Sparsifier, make_plan
-from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
-from squeak.graphs.files import is_text, open_edges, text_blocks
 from squeak.graphs.oracle import Oracle
-from squeak.graphs.sample import EdgeSample, joined
+from squeak.graphs.sample import EdgeSample, joined, shrink
+from squeak.graphs.sources import edge_blocks, is_text, open_edges, text_blocks
 from squeak.graphs.state import StreamState
-from squeak.graphs.thinning import shrink
-from squeak.trees.kept_nodes import Keep
 from squeak.trees.parts import Part, PartError
-from squeak.trees.run import NodeFacts, TreeRun, tried
-from squeak.trees.shape import TreeShaped
-from squeak.trees.tree import Tree
+from squeak.trees.run import Keep, NodeFacts, TreeRun, numbered, tried
+from squeak.trees.tree import Tree, TreeShaped
 
 
 @parameters
@@ -104,8 +100,7 @@ class DistributedSparsifier(TreeShaped, Sparsifier):
 
         Returns
         -------
-        DistributedSparsifier
-            This object.
+        self
         """
         plan, given = make_plan(self), _as_parts(X, self.n_nodes)
         if isinstance(given, Edges):  # the last nodes may have no edges
@@ -194,14 +189,7 @@ class EdgeWork:
 
 def _numbered(sample: EdgeSample, edges: list[int], source: str) -> EdgeSample:
     """Return the sample with its edges numbered through all leaves, as one source."""
-    leaves = np.array([int(name) for name, _ in sample.sources])[sample.source_numbers]
-    begin = np.concatenate([[0], np.cumsum(edges)])
-    indices = begin[leaves] + sample.indices
-    order = np.argsort(indices)
+    order, indices = numbered(sample, edges)
     found = sample.take(order, sample.probabilities[order], sample.counts[order])
-    return replace(
-        found,
-        indices=indices[order],
-        sources=((source, sample.n_seen),),
-        source_numbers=np.zeros(len(found), dtype=np.int64),
-    )
+    one_source = np.zeros(len(found), dtype=np.int64)
+    return replace(found, indices=indices, sources=((source, sample.n_seen),), source_numbers=one_source)

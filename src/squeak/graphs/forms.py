@@ -32,14 +32,10 @@ class Form:
 def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     """Return the edges of a graph and the way back.
 
-    Parameters
-    ----------
-    graph : scipy.sparse matrix or array, dense matrix, networkx graph, edge array, tuple, path or Edges
-        A symmetric adjacency matrix; an integer array of shape (m, 2); an array of shape (m, 3) whose last
-        column are weights; a tuple (u, v) or (u, v, weights); a file that :func:`squeak.graphs.edge_blocks`
-        reads. Loops are dropped, parallel edges added up; directed graphs are refused.
-    n_nodes : int, optional
-        For edges: the number of nodes, where the last ones may have no edge.
+    ``graph``: a symmetric adjacency matrix; an integer array of shape (m, 2); an array of shape (m, 3) whose last
+    column are weights; a tuple (u, v) or (u, v, weights); a file that :func:`squeak.graphs.edge_blocks` reads.
+    Loops are dropped, parallel edges added up; directed graphs are refused. ``n_nodes``: for edges: the number of
+    nodes, where the last ones may have no edge.
     """
     if isinstance(graph, Edges):
         return Form(merged(graph), lambda edges: edges)
@@ -48,7 +44,7 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     if sp.issparse(graph):
         return _sparse(graph)
     if is_path(graph):
-        from squeak.graphs.files import read_edges
+        from squeak.graphs.sources import read_edges
 
         return Form(merged(read_edges(graph, n_nodes)), lambda edges: edges)
     if isinstance(graph, tuple) and len(graph) in (2, 3):
@@ -92,12 +88,6 @@ def is_columns(source: Any) -> bool:
     return isinstance(source, tuple) and len(source) in (2, 3) and np.ndim(source[0]) == 1
 
 
-def is_symmetric(A: Any) -> bool:
-    """Tell whether a_uv and a_vu differ by no more than rounding."""
-    apart = abs(A - A.T)
-    return not (apart > ASYMMETRY * abs(A).maximum(abs(A.T))).nnz
-
-
 def _shape(array: Any) -> str:
     return f" of shape {array.shape}" if array.dtype != object else ""
 
@@ -109,16 +99,6 @@ def read_networkx(graph: Any) -> Form:
     attributes, and the attributes of the edges that were kept; only ``weight`` is new.
 
     Nothing is imported: whoever has such a graph has networkx.
-
-    Examples
-    --------
-    >>> import networkx as nx
-    >>> from squeak.graphs.forms import read_networkx
-    >>> form = read_networkx(nx.path_graph(["a", "b", "c"]))
-    >>> form.edges.u, form.edges.v
-    (array([0, 1]), array([1, 2]))
-    >>> list(form.back(form.edges).edges(data="weight"))
-    [('a', 'b', 1.0), ('b', 'c', 1.0)]
     """
     if not hasattr(graph, "is_directed"):
         raise TypeError(f"a graph cannot be read from a networkx {type(graph).__name__}")
@@ -159,7 +139,7 @@ def _sparse(matrix: Any, *, dense: bool = False) -> Form:
         place = int(np.flatnonzero(~np.isfinite(A.data))[0])
         row = int(np.searchsorted(A.indptr, place, side="right")) - 1
         raise ValueError(f"entry ({row}, {A.indices[place]}) of the adjacency matrix is {A.data[place]}")
-    if not is_symmetric(A):
+    if (abs(A - A.T) > ASYMMETRY * abs(A).maximum(abs(A.T))).nnz:  # by more than rounding
         raise ValueError(
             "the adjacency matrix is not symmetric, so the graph is directed: pass A + A.T, or A.maximum(A.T)"
         )

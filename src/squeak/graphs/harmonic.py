@@ -17,9 +17,8 @@ from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
-from squeak.graphs.edges import Edges
-from squeak.graphs.elimination import grounded_solution
-from squeak.graphs.forest import forest_beyond
+from squeak.graphs.edges import Edges, forest_beyond
+from squeak.graphs.exact import grounded_solution
 from squeak.graphs.forms import ASYMMETRY, is_networkx, is_path, read_graph
 from squeak.graphs.neighbours import knn_edges, row_scales, similarities
 from squeak.graphs.solver import NormalisedSystem, scaled_weights
@@ -241,8 +240,7 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
 
         Returns
         -------
-        HarmonicClassifier
-            This object.
+        self
         """
         y, labelled = read_labels(y)
         classes, codes = np.unique(y[labelled], return_inverse=True)
@@ -325,8 +323,7 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
 
         Returns
         -------
-        HarmonicRegressor
-            This object.
+        self
         """
         y = np.asarray(y, dtype=np.float64)
         if y.ndim != 1:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from squeak.core import engine
 from squeak.core.checks import check_between, check_positive, check_whole
-from squeak.core.seeds import PROBE, generator_at
+from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import Edges, check_graph_ridge, merged_places
+from squeak.graphs.edges import Edges, certain_edges, check_graph_ridge, merged_places
 from squeak.graphs.exact import (
     SMALL,
     dense_leverage,
@@ -22,9 +22,8 @@ from squeak.graphs.exact import (
     leverage_from,
     scaled_graph,
 )
-from squeak.graphs.forest import certain_edges
-from squeak.graphs.projections import CHUNK, ProjectedResistances, shorted_scores
-from squeak.graphs.scales import far_apart, leverage_by_scales
+from squeak.graphs.forms import read_graph
+from squeak.graphs.projections import CHUNK, ProjectedResistances, far_apart, leverage_by_scales, shorted_scores
 
 METHODS = ("auto", "exact", "factor", "projections")
 ROUGH, FIRST = 0.2, 2
@@ -73,13 +72,7 @@ class Oracle:
     ``graph`` is what it was made of, parallel edges added up: the same graph, scoring, seed and place give the same
     bits, whoever asks.
 
-    Parameters
-    ----------
-    atoms : Edges
-        Pairs may come more than once.
-    scoring : Scoring
-    seed, *place : int
-        For projections.
+    ``atoms``: pairs may come more than once. ``seed``, ``*place``: for projections.
     """
 
     def __init__(self, atoms: Edges, scoring: Scoring, seed: int, *place: int) -> None:
@@ -179,18 +172,90 @@ class Oracle:
 def leverage_of(edges: Edges, method: str = "auto", *, ridge: float = 0.0, seed: int = 0, **options: Any) -> Array:
     """Return the leverage of every edge; parallel edges share that of their pair by weight.
 
+    ``method``, ``ridge``: see :func:`squeak.graphs.effective_resistances`. ``**options``: of :class:`Scoring`:
+    ``error``, ``tol``, ``n_projections``.
+    """
+    scoring = Scoring(ridge, method=method, **options)
+    return Oracle(edges, scoring, seed).own_scores(edges.weights) if len(edges) else np.zeros(0)
+
+
+def effective_resistances(
+    graph: Any,
+    method: str = "auto",
+    *,
+    ridge: float = 0.0,
+    error: float = ROUGH,
+    n_projections: int | None = None,
+    tol: float = LARGEST_TOL,
+    random_state: RandomState = None,
+) -> Array:
+    """Return r_e = b_eᵀ(L + ridge·I)⁺b_e for every edge, in the order of ``scipy.sparse.triu(A).nonzero()``.
+
     Parameters
     ----------
-    edges : Edges
-    method, ridge
-        See :func:`squeak.graphs.effective_resistances`.
-    seed : int
-    **options
-        Of :class:`Scoring`: ``error``, ``tol``, ``n_projections``.
+    graph : see :func:`squeak.graphs.sparsify`
+    method : {"auto", "exact", "factor", "projections"}
+        Dense inverse, columns of a sparse factor, or Johnson-Lindenstrauss projections. "auto" is exact up to 1,000
+        nodes and for thin graphs up to 5,000, and uses projections beyond.
+    ridge : float
+    error : float
+        Of projections: enough of them that the standard error of 95% of the edges is at most ``error``, relative to
+        the resistance. Bridges and edges whose neighbourhoods tell all are exact. The sparsifiers ask for 0.1.
+    n_projections : int, optional
+        So many instead. With 24·log(n)/error² every edge is within 1 ± error with high probability.
+    tol : float
+        Of the solver; 1e-3 at most, for looser ones underestimate bottlenecks.
+    random_state : None, int, RandomState or Generator
+        For projections.
 
     Returns
     -------
     array, shape (m,)
+
+    References
+    ----------
+    Spielman, Srivastava, "Graph sparsification by effective resistances"; the theory page, "Graphs".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.graphs import effective_resistances
+    >>> triangle = np.ones((3, 3)) - np.eye(3)
+    >>> effective_resistances(triangle)
+    array([0.66666667, 0.66666667, 0.66666667])
     """
-    scoring = Scoring(ridge, method=method, **options)
-    return Oracle(edges, scoring, seed).own_scores(edges.weights) if len(edges) else np.zeros(0)
+    edges = read_graph(graph).edges
+    options: dict[str, Any] = {"ridge": ridge, "error": error, "n_projections": n_projections, "tol": tol}
+    return edge_leverage(edges, method, random_state=random_state, **options) / edges.weights
+
+
+def edge_leverage(
+    graph: Any, method: str = "auto", *, error: float = ROUGH, random_state: RandomState = None, **options: Any
+) -> Array:
+    """Return a_e·r_e, the leverage of every edge: the chance that a random spanning tree takes it.
+
+    They sum to the number of nodes less that of components (with a ridge: to Tr L(L + ridge·I)⁻¹).
+
+    Parameters
+    ----------
+    graph : see :func:`squeak.graphs.sparsify`
+    method, error, random_state, **options
+        Those of :func:`effective_resistances`.
+
+    Returns
+    -------
+    array, shape (m,)
+        In the order of ``scipy.sparse.triu(A).nonzero()``.
+
+    References
+    ----------
+    The theory page, "Graphs".
+
+    Examples
+    --------
+    >>> import networkx as nx
+    >>> from squeak.graphs import edge_leverage
+    >>> float(edge_leverage(nx.karate_club_graph()).sum().round(9))
+    33.0
+    """
+    return leverage_of(read_graph(graph).edges, method, error=error, seed=draw_seed(random_state), **options)

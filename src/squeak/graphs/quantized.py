@@ -77,17 +77,7 @@ def quantized_harmonic(similarity: Array, counts: Array, labelled: IntArray, val
     W^q = V·W̃·V, V = diag(counts), and f_u = (L^q_uu + ridge·V_uu)⁻¹·W^q_ul·f_l: the solution on the graph where
     every vertex is there as often as it counts.
 
-    References
-    ----------
-    Valko, Kveton, Huang, Ting, "Online semi-supervised learning on quantized graphs", UAI 2010.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.graphs.quantized import quantized_harmonic
-    >>> W = np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> quantized_harmonic(W, np.array([1.0, 3.0]), np.array([0]), np.array([[1.0]]), 0.5).ravel().round(4)
-    array([1.    , 0.6667])
+    Source: Valko, Kveton, Huang, Ting, "Online semi-supervised learning on quantized graphs", UAI 2010.
     """
     W = counts[:, None] * similarity * counts
     np.fill_diagonal(W, 0.0)  # equal rows have equal values: what is between them says nothing
@@ -168,8 +158,7 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        OnlineHarmonic
-            This object.
+        self
         """
         fresh = clone(self).partial_fit(X, y)
         self.__dict__.update(fresh.__dict__)
@@ -186,8 +175,7 @@ class OnlineHarmonic(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        OnlineHarmonic
-            This object.
+        self
         """
         rows = self._rows(X)
         y = np.full(len(rows), -1) if y is None else np.asarray(y)

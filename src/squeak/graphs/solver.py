@@ -58,13 +58,8 @@ def scaled_weights(edges: Edges, factor: float, name: str) -> Array:
 class NormalisedSystem:
     """(L + diag(shift))·x = y in the normalised form; of a singular L a solution in the range of ℒ is found.
 
-    Parameters
-    ----------
-    edges : Edges
-    shift : array, number, optional
-        Added to the diagonal: a ridge, or the labelled nodes of a harmonic system.
-    single : bool
-        Work in float32: for tolerances from 1e-4 on.
+    ``shift``: added to the diagonal: a ridge, or the labelled nodes of a harmonic system. ``single``: work in
+    float32: for tolerances from 1e-4 on.
     """
 
     def __init__(self, edges: Edges, shift: float | Array = 0.0, *, single: bool = False) -> None:

@@ -12,12 +12,10 @@ from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.types import Array
 from squeak.graphs.accuracy import spectral_accuracy
 from squeak.graphs.base import DEFAULT_OVERSAMPLING, GraphPlan, Sparsifier, make_plan
-from squeak.graphs.edges import Edges
-from squeak.graphs.forest import spanned_alike
+from squeak.graphs.edges import Edges, spanned_alike
 from squeak.graphs.forms import read_graph
 from squeak.graphs.oracle import Oracle
-from squeak.graphs.sample import EdgeSample
-from squeak.graphs.thinning import thinned
+from squeak.graphs.sample import EdgeSample, thinned
 
 LAW = 2.0
 """ε·√(kept/n) is about this on irregular graphs, measured: the first guess where an ε is asked for."""

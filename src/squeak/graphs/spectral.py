@@ -66,8 +66,7 @@ class LaplacianSmoother(BaseEstimator):
 
         Returns
         -------
-        LaplacianSmoother
-            This object.
+        self
         """
         check_positive("smoothing", self.smoothing)
         edges = sparser(read_graph(graph).edges, self.sparsifier, self.random_state, ridge=1.0 / self.smoothing)

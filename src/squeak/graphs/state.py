@@ -16,8 +16,7 @@ from squeak.data import Preprocessing
 from squeak.graphs.base import GraphPlan
 from squeak.graphs.edges import LARGEST_WEIGHT, Edges, check_edges
 from squeak.graphs.oracle import Oracle
-from squeak.graphs.sample import EdgeSample, joined
-from squeak.graphs.thinning import shrink
+from squeak.graphs.sample import EdgeSample, joined, shrink
 
 GROWTH = 1.5
 """The sample is scored anew when it has grown by this factor."""
@@ -69,12 +68,7 @@ STATE: Layout = {
 class StreamState:
     """A sample that takes in edges by their score within it; :meth:`after` leaves the one before as it was.
 
-    Parameters
-    ----------
-    plan : GraphPlan
-    seed : int
-    drops : bool
-        Whether the sample is thinned where it is scored, or only ever grows.
+    ``drops``: whether the sample is thinned where it is scored, or only ever grows.
     """
 
     def __init__(self, plan: GraphPlan, seed: int, *, drops: bool) -> None:

@@ -17,11 +17,10 @@ from squeak.core.rows import copy_rows
 from squeak.core.seeds import draw_seed
 from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.graphs.base import Sparsifier, make_plan
-from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.forms import is_path
 from squeak.graphs.sample import EdgeSample
-from squeak.graphs.sources import edge_source, reopened_edges
+from squeak.graphs.sources import edge_blocks, edge_source, reopened_edges
 from squeak.graphs.state import StreamState
 from squeak.samplers.checkpoint import Resumable
 
@@ -35,12 +34,7 @@ class EdgeStream(Resumable, Sparsifier):
     _stream: StreamState = field(init=False)
 
     def fit(
-        self,
-        graph: Any,
-        y: Any = None,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: float = 30.0,
+        self, graph: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, every: float = 30.0
     ) -> Any:
         """Forget what was seen, and read all edges of a graph, a file, or an iterator of blocks, once.
 
@@ -59,8 +53,7 @@ class EdgeStream(Resumable, Sparsifier):
 
         Returns
         -------
-        sparsifier
-            This object.
+        self
         """
         if checkpoint is not None:
             return self._run(graph, checkpoint, every)
@@ -101,8 +94,7 @@ class EdgeStream(Resumable, Sparsifier):
 
         Returns
         -------
-        sparsifier
-            This object.
+        self
         """
         blocks = edges if hasattr(edges, "__next__") or is_path(edges) else iter([edges])
         return self._read(blocks, self._stream if hasattr(self, "_stream") else self._begin())
@@ -244,13 +236,6 @@ class StreamSparsifier(EdgeStream):
     source : str, optional
         A name for these edges, for merging.
     random_state : None, int, RandomState or Generator
-
-    Attributes
-    ----------
-    sparsifier_ : CSR adjacency matrix
-        Usable after every block.
-    sample_ : EdgeSample
-    n_seen_, n_components_ : int
 
     Notes
     -----

@@ -4,7 +4,6 @@
 :func:`progressive_validation` measures any of them honestly, each row predicted before it is learned.
 """
 
-from squeak.online.batch import Batch
 from squeak.online.first_order import KernelOGDClassifier, KernelOGDRegressor
 from squeak.online.fogd import DualSGDClassifier, DualSGDRegressor, FOGDClassifier, FOGDRegressor
 from squeak.online.kons import KonsClassifier, KonsRegressor
@@ -18,7 +17,7 @@ from squeak.online.pros_n_kons import (
     ProsNKonsRegressor,
 )
 from squeak.online.sketched_kons import SketchedKonsClassifier, SketchedKonsRegressor
-from squeak.online.validation import Progress, progressive_validation, regret_bound
+from squeak.online.validation import Batch, Progress, progressive_validation, regret_bound
 
 __all__ = [
     "Batch",

@@ -267,11 +267,8 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
         if y is not None or X.target is None:
             raise ValueError("a row source brings its own target: pass squeak.rows(..., target=...) and no y")
         known = getattr(self, "_stream", None)
-        if known is not None and known.preprocessing != X.preprocessing:
-            raise ValueError(
-                "these rows are preprocessed in another way than those before: make them with "
-                "squeak.rows(..., preprocessing=model.preprocessing_)"
-            )
+        if known is not None:
+            X.check_preprocessed(known.preprocessing, "those before", "model.preprocessing_")
         self._coming = X.preprocessing
         try:
             for block in X.blocks(start):

@@ -68,11 +68,7 @@ class ChecksRows(InFiles):
         encoded = self._encode(targets, first)
         if first:
             stream = Stream(
-                self._build,
-                kernel,
-                encoded.shape[1],
-                draw_seed(self.random_state),
-                getattr(self, "_coming", None),
+                self._build, kernel, encoded.shape[1], draw_seed(self.random_state), getattr(self, "_coming", None)
             )
             self._head, self._stream = copy_rows(take(rows, slice(0, 1))), stream
         return rows, encoded

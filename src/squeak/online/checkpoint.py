@@ -47,14 +47,8 @@ class OnlineState:
 class OnlineRun(Resumable):
     """A pass of test-then-train, as :class:`squeak.samplers.checkpoint.Run` keeps it.
 
-    Parameters
-    ----------
-    model : OnlineEstimator
-        As it is before the first row of the pass.
-    y : array of shape (n,), optional
-        The targets of rows that are no row source.
-    told : function of (rows, mean loss, atoms)
-        Called after every block with how many rows there were more.
+    ``model``: as it is before the first row of the pass. ``y``: the targets of rows that are no row source.
+    ``told``: called after every block with how many rows there were more.
     """
 
     kind = OnlineEstimator.kind

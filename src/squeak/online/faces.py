@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 
+from squeak.core.state import plain
 from squeak.core.types import Array
 from squeak.data import DecidesBlocks, by_blocks
 from squeak.online.base import LARGEST_TARGET, OnlineEstimator
@@ -182,7 +183,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
 
     def _target_of(self, y: Any) -> list[float]:
         known = self.classes_.tolist()
-        label = y.item() if isinstance(y, np.generic) else y
+        label = plain(y)
         if label not in known:
             raise self._unknown(label)
         if len(known) == 2:

@@ -59,12 +59,7 @@ class InFiles(Saved, BaseEstimator):
         return found
 
     def to_parts(self) -> Parts:
-        """Return the parts for a file; see :meth:`squeak.Dictionary.to_parts`.
-
-        Returns
-        -------
-        arrays, content : dict, dict
-        """
+        """Return the parts for a file; see :meth:`squeak.Dictionary.to_parts`."""
         stream = self._stream
         arrays, content = stream.to_parts()
         encoding, described = preprocessing_parts(stream.preprocessing)
@@ -82,18 +77,7 @@ class InFiles(Saved, BaseEstimator):
 
     @classmethod
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
-        """Return the estimator that :meth:`to_parts` took apart, ready for more rows.
-
-        Parameters
-        ----------
-        arrays, content : dict
-        kernel : kernel, optional
-            Needed only for a kernel that is code.
-
-        Returns
-        -------
-        estimator
-        """
+        """Return the estimator that :meth:`to_parts` took apart, ready for more rows."""
         from squeak import online
 
         name = content["estimator"]

@@ -95,9 +95,7 @@ class SupportLearner(GradientLearner):
 
     f ← (1 − η·penalty)·f − η·ġ·k(x, ·).
 
-    References
-    ----------
-    Kivinen, Smola and Williamson's NORMA; the theory page, "Online learning".
+    Source: Kivinen, Smola and Williamson's NORMA; the theory page, "Online learning".
     """
 
     _state: ClassVar[Layout] = {

@@ -18,13 +18,7 @@ from squeak.core.seeds import FEATURES, generator_at
 from squeak.core.state import numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.first_order import (
-    FirstOrder,
-    GradientLearner,
-    GradientRule,
-    HingeDefaults,
-    SupportLearner,
-)
+from squeak.online.first_order import FirstOrder, GradientLearner, GradientRule, HingeDefaults, SupportLearner
 
 Draw = Callable[[], FourierFeatures]
 
@@ -35,9 +29,7 @@ class FourierLearner(GradientLearner):
     z(x) = [cos(Wᵀx), sin(Wᵀx)]/√D, the D columns of W from the kernel's spectral density: zᵀz' ≈ k(x, x'). They
     are drawn when they are needed, for a file does not hold them.
 
-    References
-    ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
+    Source: Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
     """
 
     _state: ClassVar[Layout] = {"weights": numbers("outputs", "features"), "n_seen": whole()}
@@ -93,9 +85,7 @@ class FourierLearner(GradientLearner):
 class DualLearner(SupportLearner):
     """A budget of kept rows; over it, the one with the smallest coefficient is moved into the Fourier features.
 
-    References
-    ----------
-    Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016).
+    Source: Le, Nguyen, Nguyen and Phung, Dual space gradient descent for online learning (2016).
     """
 
     _state: ClassVar[Layout] = {**SupportLearner._state, "fourier_weights": numbers("features", "outputs")}

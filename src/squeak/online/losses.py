@@ -56,16 +56,7 @@ class SquaredLoss:
 
     σ = 1/(8·bound²) at worst; at a step exactly 1/(2(z − y)²), for then the quadratic bound is the loss itself.
 
-    References
-    ----------
-    Thesis, section 5.1; the theory page, "Online learning".
-
-    Examples
-    --------
-    >>> from squeak.online.losses import SquaredLoss
-    >>> loss = SquaredLoss()
-    >>> loss.value(1.0, 0.5), loss.derivative(1.0, 0.5), loss.curvature(1.0, 0.5, bound=1.0)
-    (0.25, -1.0, 2.0)
+    Source: Thesis, section 5.1; the theory page, "Online learning".
     """
 
     name: ClassVar[str] = "squared"
@@ -103,16 +94,7 @@ class LogisticLoss:
     σ = e^(−bound) at worst. At a step: the mean curvature from z to w, which is least at one end of
     [−bound, bound], over ℓ'(z)².
 
-    References
-    ----------
-    Thesis, section 5.1; the theory page, "Online learning".
-
-    Examples
-    --------
-    >>> from squeak.online.losses import LogisticLoss
-    >>> loss = LogisticLoss()
-    >>> round(loss.worst_curvature(2.0), 4), round(loss.curvature(1.0, 0.0, bound=2.0), 4)
-    (0.1353, 0.8676)
+    Source: Thesis, section 5.1; the theory page, "Online learning".
     """
 
     name: ClassVar[str] = "logistic"
@@ -154,16 +136,8 @@ class SquaredHingeLoss:
     With m = 1 − yz > 0 and D = max(m, bound − 1 + m), the step's σ = (2D − m)/(2mD²). At bound 1 it is the squared
     loss of the labels; a larger bound lets predictions pass the margin, where the loss is 0.
 
-    References
-    ----------
-    Thesis, section 5.1; the theory page, "Online learning". The step's curvature is derived from the definition.
-
-    Examples
-    --------
-    >>> from squeak.online.losses import SquaredHingeLoss
-    >>> loss = SquaredHingeLoss()
-    >>> float(loss.value(1.0, 0.5)), loss.derivative(1.0, 0.5), loss.curvature(1.0, 0.0, bound=1.0)
-    (0.25, -1.0, 0.5)
+    Source: Thesis, section 5.1; the theory page, "Online learning". The step's curvature is derived from the
+    definition.
     """
 
     name: ClassVar[str] = "squared_hinge"
@@ -201,15 +175,7 @@ class SquaredHingeLoss:
 class HingeLoss:
     """max(0, 1 − yz) with labels ±1: no curvature, so steps shrink as 1/(L·bound·√t) and regret grows as √T.
 
-    References
-    ----------
-    Thesis, section 5.1; the theory page, "Online learning".
-
-    Examples
-    --------
-    >>> from squeak.online.losses import HingeLoss
-    >>> HingeLoss().derivative(1.0, 0.5), HingeLoss().worst_curvature(1.0)
-    (-1.0, 0.0)
+    Source: Thesis, section 5.1; the theory page, "Online learning".
     """
 
     name: ClassVar[str] = "hinge"
@@ -259,14 +225,7 @@ def loss_of(model: Any) -> Loss:
 
 
 def clipped_part(z: float, bound: float) -> float:
-    """Return h(z) = sign(z)·max(|z| − bound, 0): what clipping to [−bound, bound] takes away.
-
-    Examples
-    --------
-    >>> from squeak.online.losses import clipped_part
-    >>> clipped_part(1.5, 1.0), clipped_part(-1.5, 1.0), clipped_part(0.5, 1.0)
-    (0.5, -0.5, 0.0)
-    """
+    """Return h(z) = sign(z)·max(|z| − bound, 0): what clipping to [−bound, bound] takes away."""
     if z > bound:
         return z - bound
     return z + bound if z < -bound else 0.0

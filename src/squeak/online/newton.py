@@ -39,15 +39,9 @@ PATCH = 8
 class StepRule:
     """What a prediction and its target give: ŷ, ġ and the weight η·ġ² of the new direction in A.
 
-    Parameters
-    ----------
-    loss : Loss
-    bound : float or None
-        Predictions are clipped to [−bound, bound]; None: to the largest absolute target seen so far.
-    curvature : {"adaptive", "worst"}
-        η = step·σ with the curvature of this very step, or with the worst case.
-    step : float
-        1, or the papers' 1/2.
+    ``bound``: predictions are clipped to [−bound, bound]; None: to the largest absolute target seen so far.
+    ``curvature``: η = step·σ with the curvature of this very step, or with the worst case. ``step``: 1, or the
+    papers' 1/2.
     """
 
     def __init__(self, loss: Loss, bound: float | None, curvature: str, step: float) -> None:
@@ -97,17 +91,10 @@ class StepRule:
 class NewtonHead(Stored):
     """The state of online Newton steps for one output; between calls P = A⁻¹, both lower triangles only.
 
-    Parameters
-    ----------
-    rule : StepRule
-    alpha : float
-        A begins as alpha·I.
-    restarts : bool
-        What a new coordinate does: begin anew in the larger space (PROS-N-KONS), or go on (CON-KONS).
+    Source: Thesis, algorithm 14; the theory page, "Online learning".
 
-    References
-    ----------
-    Thesis, algorithm 14; the theory page, "Online learning".
+    ``alpha``: A begins as alpha·I. ``restarts``: what a new coordinate does: begin anew in the larger space
+    (PROS-N-KONS), or go on (CON-KONS).
     """
 
     _state: ClassVar[Layout] = {

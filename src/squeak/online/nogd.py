@@ -24,9 +24,7 @@ class NystromLearner(SupportLearner):
 
     What was learned is carried over: w = Zᵀa, with Z the features of the kept rows and a their coefficients.
 
-    References
-    ----------
-    Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
+    Source: Lu, Hoi, Wang, Zhao and Liu, Large scale online kernel learning (2016).
     """
 
     _state: ClassVar[Layout] = {

@@ -128,12 +128,6 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         η = step·σ, in (0, 1]; the papers have 1/2.
     random_state : None, int, RandomState or Generator
 
-    Attributes
-    ----------
-    n_seen_, n_atoms_, n_coordinates_, n_growths_ : int
-    atoms_ : rows
-    kernel_ : kernel
-
     See Also
     --------
     ProsNKonsRegressor : begins anew at each new atom, as its regret bound needs.
@@ -175,7 +169,6 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
     Attributes
     ----------
     classes_ : array
-    n_seen_, n_atoms_, n_coordinates_, n_growths_ : int
 
     Examples
     --------
@@ -204,10 +197,6 @@ class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
         As in :class:`ConKonsRegressor`.
     max_atoms : int or None
         None: the space grows as the data ask.
-
-    Attributes
-    ----------
-    n_seen_, n_atoms_, n_coordinates_, n_growths_ : int
 
     References
     ----------

@@ -31,9 +31,7 @@ class Space:
     Between calls: ``features`` and ``scorer`` have the same atoms; the scorer holds their weights. Once
     ``max_atoms`` coordinates are there, the space is frozen.
 
-    References
-    ----------
-    Thesis, algorithms 8 and 14; the theory page, "Online learning".
+    Source: Thesis, algorithms 8 and 14; the theory page, "Online learning".
     """
 
     scorer: WeightedFactor

@@ -73,11 +73,7 @@ class Stored:
 class FactorPiece:
     """A growing Cholesky factor, by its inverse.
 
-    Parameters
-    ----------
-    size : str
-        The name by which shapes refer to its length.
-    optional : bool
+    ``size``: the name by which shapes refer to its length.
     """
 
     size: str

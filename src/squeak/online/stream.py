@@ -70,21 +70,10 @@ def needs_rows(kernel: Any) -> bool:
 class Tested:
     """Some rows of a stream, each predicted before it was learned from.
 
-    Parameters
-    ----------
-    y : array of shape (n,)
-        The targets, or labels.
-    predictions : array of shape (n,)
-    scores, targets : arrays of shape (n, outputs)
-        Both as the learner has them: labels are ±1.
-    loss : Loss
-        The learner's own.
-    facts : dict
-        Atoms, coordinates and growths after these rows.
-    seconds : float
-        What checking, predicting and learning took.
-    cursor : Cursor or None
-        Where the next block of a row source begins, with the last rows of a block.
+    ``y``: the targets, or labels. ``scores``, ``targets``: both as the learner has them: labels are ±1. ``loss``:
+    the learner's own. ``facts``: atoms, coordinates and growths after these rows. ``seconds``: what checking,
+    predicting and learning took. ``cursor``: where the next block of a row source begins, with the last rows of a
+    block.
     """
 
     y: Any
@@ -116,16 +105,8 @@ class Stream(Stored):
     result does not depend on how the stream was cut. Between calls: ``learner`` has seen every row, once there is
     one.
 
-    Parameters
-    ----------
-    build : callable
-        Makes a learner.
-    kernel : kernel
-        As the user gave it.
-    n_outputs : int
-    seed : int
-    preprocessing : Preprocessing, optional
-        What turned the user's columns into rows.
+    ``build``: makes a learner. ``kernel``: as the user gave it. ``preprocessing``: what turned the user's columns
+    into rows.
     """
 
     _state: ClassVar[Layout] = {
@@ -137,12 +118,7 @@ class Stream(Stored):
     }
 
     def __init__(
-        self,
-        build: Build,
-        kernel: Any,
-        n_outputs: int,
-        seed: int,
-        preprocessing: Preprocessing | None = None,
+        self, build: Build, kernel: Any, n_outputs: int, seed: int, preprocessing: Preprocessing | None = None
     ) -> None:
         self.build, self.kernel, self.n_outputs, self.seed = build, kernel, n_outputs, seed
         self.preprocessing = preprocessing

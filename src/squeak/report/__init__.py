@@ -1,11 +1,8 @@
 """The HTML report (:func:`write`), and figures of what was learned (matplotlib, the extra ``report``)."""
 
-from squeak.report.comparison import draw_comparison
 from squeak.report.dependence import Dependence, partial_dependence
-from squeak.report.graph import draw_sparsifier
+from squeak.report.figures import draw_comparison, draw_progress, draw_sparsifier, draw_tree
 from squeak.report.importance import Importance, permutation_importance, relevance
-from squeak.report.progress import draw_progress
-from squeak.report.tree import draw_tree
 from squeak.report.writing import write
 
 __all__ = [

@@ -8,8 +8,7 @@ from typing import Any
 from squeak.core.rows import n_rows, same_rows, take
 from squeak.report.charts import gauge
 from squeak.report.given import Given
-from squeak.report.shell import Panel, paragraphs
-from squeak.report.tags import Safe, join, number, tag
+from squeak.report.shell import Panel, Safe, join, number, paragraphs, tag
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.measured import accuracy, estimate_accuracy
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from squeak.core.types import Array
-from squeak.report.plot import Plot, some
-from squeak.report.scales import Scale, bins, short
-from squeak.report.tags import Safe, join, number, percent, svg, tag
+from squeak.report.plot import Plot, Scale, bins, short, some
+from squeak.report.shell import Safe, join, number, percent, svg, tag
 
 BINS = 30
 

@@ -1,4 +1,4 @@
-"""The pages of a dictionary: scores, weights, spectrum, accuracy, columns, atoms."""
+"""The pages of a dictionary: growth, scores, weights, spectrum, accuracy, columns, atoms."""
 
 from __future__ import annotations
 
@@ -7,21 +7,180 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigvalsh
 
 from squeak.core.kernels import gram
-from squeak.core.leverage import WeightedFactor
+from squeak.core.leverage import WeightedFactor, weighted_gram
 from squeak.core.types import Array, IntArray
-from squeak.report.atoms import atoms_panel, tips_of
 from squeak.report.certificate import Penalty, accuracy_panel
-from squeak.report.charts import cloud, histogram, legend
-from squeak.report.columns import column_panels
+from squeak.report.charts import cloud, curves, histogram, legend
+from squeak.report.columns import atoms_panel, column_panels, tips_of
+from squeak.report.figures import places
 from squeak.report.given import Given
-from squeak.report.growth import growth_panel, tree_panels
-from squeak.report.plot import half_of, some
-from squeak.report.shell import Panel, Tab
-from squeak.report.spectrum import spectrum_of, spectrum_panels
-from squeak.report.tags import join, number, percent, table
+from squeak.report.plot import half_of, short, some
+from squeak.report.shell import Panel, Safe, Tab, fixed, join, number, percent, svg, table, tag
 from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.record import HISTORY, Record
+
+MOST_LISTED = 63
+"""Nodes listed in the table beside the tree."""
+
+
+def growth_panel(d: Dictionary, dimension: float | None, history: Any = None) -> Panel | None:
+    """Return size and effective dimension against rows, from the record or a sampler's own history."""
+    points = _points(d.record, history)
+    if len(points) == 0:
+        return None
+    now = [d.n_seen, len(d), np.nan if dimension is None else dimension, d.ridge]
+    points = np.vstack([points[(points[:, 0] < d.n_seen) & (points[:, 1] > 0)], now])
+    rows = points[:, 0]
+    known = np.isfinite(points[:, 2])
+    lines = [("atoms", rows, points[:, 1])]
+    if known.any():
+        lines.append(("effective dimension", rows[known], points[known, 2]))
+    chart = curves(
+        lines, "rows seen", "", "dictionary size and effective dimension against rows", log_x=True, log_y=True
+    )
+    words = "A flat end means that new rows resemble old ones: the dictionary has seen what there is to see."
+    raised = points[-1, 3] / points[0, 3]
+    if raised > 1.001:
+        words += f" The ridge was raised from {number(points[0, 3])} to {number(points[-1, 3])} to keep the limit."
+    return Panel("Growth along the stream", chart, words)
+
+
+def _points(record: Record | None, history: Any) -> Any:
+    if history:
+        return np.array([[entry.get(name, np.nan) for name in HISTORY] for entry in history], dtype=np.float64)
+    return np.zeros((0, len(HISTORY))) if record is None else record.history
+
+
+def tree_panels(record: Record | None) -> list[Panel]:
+    """Return the merge tree with sizes and times, and its nodes as a table."""
+    if record is None or not record.merges:
+        return []
+    timed = np.isfinite(record.nodes[:, 4])
+    words = "Leaves at the bottom, each merge above its children; a node's area follows its atoms. "
+    if timed.any():
+        total, longest = float(record.nodes[timed, 4].sum()), _longest_way(record)
+        words += (
+            f"All nodes took {number(total, 3)} s of work; the longest way from a leaf to the root "
+            f"{number(longest, 3)} s, which is the least time on any number of machines."
+        )
+    panels = [Panel("Merge tree", _tree(record), words, wide=True)]
+    listed = []
+    for node, facts in list(enumerate(record.nodes.tolist()))[-MOST_LISTED:]:
+        kind = "leaf" if node < len(record.nodes) - len(record.merges) else "merge"
+        listed.append([node, kind, *facts[:3], facts[3], facts[4], facts[5] / 1e3])
+    headings = ["node", "", "rows", "atoms", "d_eff", "ridge", "seconds", "kB"]
+    left = len(record.nodes) - len(listed)
+    note = f"The last {len(listed)} of {len(record.nodes)} nodes." if left else None
+    panels.append(Panel("Nodes", table(headings, listed[::-1], "numbers"), note, wide=True))
+    return panels
+
+
+def _longest_way(record: Record) -> float:
+    seconds = np.nan_to_num(record.nodes[:, 4])
+    ends = list(seconds[: len(seconds) - len(record.merges)])
+    for children in record.merges:
+        ends.append(seconds[len(ends)] + max(ends[child] for child in children))
+    return float(ends[-1])
+
+
+def _tree(record: Record) -> Safe:
+    """Return the drawing: a node stands above the middle of its children."""
+    n_leaves = len(record.nodes) - len(record.merges)
+    across, level = places(n_leaves, record.merges)
+    step = max(13.0, min(84.0, 960.0 / max(n_leaves, 1)))
+    width, rise = 72.0 + step * max(n_leaves - 1, 1), 54.0
+    height = 60.0 + rise * max(level)
+    x = [28.0 + step * place for place in across]
+    y = [height - 42.0 - rise * floor for floor in level]
+    parts: list[Safe] = []
+    for node, children in enumerate(record.merges, n_leaves):
+        for child in children:
+            path = f"M{fixed(x[child])} {fixed(y[child])}C{fixed(x[child])} {fixed(y[child] - rise / 2)} "
+            path += f"{fixed(x[node])} {fixed(y[node] + rise / 2)} {fixed(x[node])} {fixed(y[node])}"
+            parts.append(tag("path", d=path, class_="twig"))
+    most = np.nanmax(record.nodes[:, 1]) if np.isfinite(record.nodes[:, 1]).any() else 1.0
+    roomy = step >= 30
+    for node, (rows, atoms, dimension, ridge, seconds, _) in enumerate(record.nodes.tolist()):
+        tip = f"node {node}: {number(rows)} rows, {number(atoms)} atoms, d_eff {number(dimension, 3)}"
+        tip += f", ridge {number(ridge)}"
+        tip += f", {number(seconds, 3)} s" if np.isfinite(seconds) else ""
+        radius = 3.0 + 7.0 * float(np.sqrt(np.nan_to_num(atoms) / most))
+        parts.append(tag("circle", tag("title", tip), cx=x[node], cy=y[node], r=radius, class_="node"))
+        leaf = node < n_leaves
+        if np.isfinite(atoms) and (roomy or not leaf):  # beside a merge, below a leaf: no twig passes there
+            right, down, anchor = (0.0, radius + 12, "middle") if leaf else (radius + 5, 4, "start")
+            at = {"x": x[node] + right, "y": y[node] + down}
+            parts.append(tag("text", short(atoms), text_anchor=anchor, class_="tick", **at))
+    picture = svg(parts, width, height, "merge tree", top=-12)
+    return tag("div", picture, class_="scroll tree", tabindex="0", style=f"--least:{fixed(width)}px")
+
+
+ALL_UP_TO = 2000
+"""Atoms up to which every eigenvalue is computed; beyond, the largest by subspace iteration."""
+
+LARGEST = 500
+EXTRA, PASSES = 100, 3
+
+
+def spectrum_of(K: Array, weights: Array) -> Array:
+    """Return the eigenvalues of S K S, S² the weights, largest first: all of them, or the largest 500.
+
+    The latter are Ritz values of a random subspace of 600 dimensions after three products with the matrix:
+    never above the true ones.
+    """
+    W = weighted_gram(K, weights)
+    if len(W) <= ALL_UP_TO:
+        return np.asarray(np.maximum(eigvalsh(W, check_finite=False)[::-1], 0.0))
+    basis = np.random.default_rng(0).standard_normal((len(W), LARGEST + EXTRA))
+    for _ in range(PASSES):
+        basis = np.linalg.qr(W @ basis)[0]
+    found = eigvalsh(basis.T @ (W @ basis), check_finite=False)[::-1]
+    return np.asarray(np.maximum(found[:LARGEST], 0.0))
+
+
+def spectrum_panels(d: Dictionary, values: Array) -> list[Panel]:
+    """Return the spectrum with the ridge marked, and the effective dimension against the ridge."""
+    whole = len(values) == len(d)
+    shown = values[values > max(1e-6 * d.ridge, 1e-12 * values[0])]
+    above = int(np.sum(values > d.ridge))
+    places = np.arange(1, len(shown) + 1)
+    chart = curves(
+        [("eigenvalue", places, shown)],
+        "place",
+        "eigenvalue",
+        "eigenvalues of the kernel matrix with the ridge marked",
+        log_x=True,
+        log_y=True,
+        level=(d.ridge, f"ridge {number(d.ridge)}"),
+    )
+    more = "" if whole else f" The largest {len(values)} of {len(d):,} are shown."
+    words = (
+        f"Estimated eigenvalues of K over all {d.n_seen:,} rows. {above:,} stand above the ridge: the directions "
+        f"that the dictionary keeps. What lies below is smoothed away.{more}"
+    )
+    panels = [Panel("Spectrum", chart, words)]
+    if whole:
+        low, high = max(d.ridge / 100, 1e-9 * values[0]), max(values[0], d.ridge * 10)
+        ridges = np.geomspace(low, high, 60)
+        dimensions = (values[None, :] / (values[None, :] + ridges[:, None])).sum(axis=1)
+        curve = curves(
+            [("effective dimension", ridges, dimensions)],
+            "ridge",
+            "effective dimension",
+            "effective dimension against the ridge",
+            log_x=True,
+            log_y=True,
+            upright=(d.ridge, f"ridge {number(d.ridge)}"),
+        )
+        words = (
+            "What another ridge would ask for: a dictionary has about oversampling times this many atoms. "
+            "Left of the mark the curve is a lower estimate, since atoms were chosen for the ridge at the mark."
+        )
+        panels.append(Panel("Effective dimension", curve, words))
+    return panels
 
 
 @dataclass(frozen=True)

@@ -93,11 +93,8 @@ def read_given(obj: Any, X: Any, y: Any) -> Given | None:
 
 
 def _read_source(source: RowSource, kernel: Any, encoding: Preprocessing | None, width: int | None) -> Given:
-    if encoding is not None and source.preprocessing != encoding:
-        raise ValueError(
-            "these rows were preprocessed in another way than the object's: make them with "
-            "squeak.rows(..., preprocessing=obj.preprocessing)"
-        )
+    if encoding is not None:
+        source.check_preprocessed(encoding, "the object's", "obj.preprocessing")
     parts, targets, size, whole = [], [], 0, True
     for block in source.blocks():
         if size > MOST_BYTES:

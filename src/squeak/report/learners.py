@@ -11,12 +11,50 @@ from squeak.core.rows import take
 from squeak.core.types import Array
 from squeak.data import Block
 from squeak.report.charts import cloud, curves, histogram, named_bars
-from squeak.report.coverage import coverage_panel
 from squeak.report.given import Given, has_targets
-from squeak.report.plot import MOST_POINTS, Plot, half_of, some
-from squeak.report.scales import Scale
-from squeak.report.shell import Panel, Tab
-from squeak.report.tags import Safe, number, percent, table, tag
+from squeak.report.plot import MOST_POINTS, Plot, Scale, half_of, some
+from squeak.report.shell import Panel, Safe, Tab, join, number, percent, table, tag
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+
+
+def coverage_panel(model: Any, given: Given | None) -> Panel | None:
+    """Return the part of targets within intervals of several coverages; None for a model without intervals."""
+    if given is None or given.y is None or not hasattr(model, "predict_interval"):
+        return None
+    truth = np.asarray(given.y, dtype=np.float64).reshape(given.n, -1)[:, 0]
+    lines, found = [], []
+    for level in LEVELS:
+        low, high = (_first(end) for end in model.predict_interval(Block(given.X), coverage=level))
+        inside = float(np.mean((low <= truth) & (truth <= high)))
+        wide = high - low
+        finite = wide[np.isfinite(wide)]
+        found.append(inside)
+        middle = number(float(np.median(finite)), 3) if len(finite) else "–"
+        lines.append([percent(level), percent(inside), middle])
+    chart = _chart(np.array(found))
+    words = (
+        "Intervals that were asked to hold a part of the targets, and the part that they hold. On the dashed line "
+        "they are as promised; above it they are wider than they need be. Rows of the fit flatter them."
+    )
+    body = join(chart, table(["asked", "held", "median width"], lines))
+    return Panel("Coverage of the intervals", body, words)
+
+
+def _first(values: Any) -> Array:
+    values = np.asarray(values, dtype=np.float64)
+    return np.asarray(values.reshape(len(values), -1)[:, 0])
+
+
+def _chart(found: Array) -> Safe:
+    asked = np.array(LEVELS)
+    ends = [*asked, *found, 1.0]
+    plot = Plot(Scale(ends), Scale(ends), "asked", "held", "coverage of intervals", height=200.0)
+    plot.diagonal()
+    tips = [f"asked {percent(a)}: {percent(b)}" for a, b in zip(asked, found, strict=True)]
+    plot.line(asked, found, "c1", tips)
+    return plot.svg()
+
 
 Facts = list[tuple[str, str]]
 """Tiles at the head of a page: what, and how much."""
@@ -85,10 +123,6 @@ def _log_loss(model: Any, given: Given) -> float | None:
     which = np.array([places.get(str(name), -1) for name in np.asarray(given.y)])
     right = np.where(which >= 0, chances[np.arange(len(which)), which], 0.0)
     return float(-np.log(np.maximum(right, 1e-15)).mean())
-
-
-def _first(values: Array) -> Array:
-    return np.asarray(values if values.ndim == 1 else values[:, 0], dtype=np.float64)
 
 
 def _regression(guess: Array, truth: Array) -> tuple[list[Panel], Facts]:
@@ -169,10 +203,9 @@ def _classes(classes: Array, guess: Array, truth: Array) -> tuple[list[Panel], F
     grid = tag("div", tag("table", tag("thead", head), tag("tbody", lines)), class_="scroll", tabindex="0")
     words = "A row is a true class; its cells say what was predicted for it."
     words += f" The first {MOST_CLASSES} of {len(names):,} classes." if len(names) > MOST_CLASSES else ""
-    return [
-        Panel("Scores", facts, FLATTERY),
-        Panel("Taken for", grid, words, wide=len(shown) > 2),
-    ], [("Accuracy", percent(right))]
+    return [Panel("Scores", facts, FLATTERY), Panel("Taken for", grid, words, wide=len(shown) > 2)], [
+        ("Accuracy", percent(right))
+    ]
 
 
 def _curve_panels(model: Any) -> list[Panel]:

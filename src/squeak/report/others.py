@@ -9,8 +9,7 @@ import numpy as np
 from squeak.data import Preprocessing
 from squeak.report.charts import curves, histogram, named_bars
 from squeak.report.plot import some
-from squeak.report.shell import Panel, Tab
-from squeak.report.tags import number, table
+from squeak.report.shell import Panel, Tab, number, table
 
 MOST_LISTED = 30
 

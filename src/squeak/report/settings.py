@@ -6,8 +6,7 @@ from typing import Any
 
 from squeak.report.given import dictionary_of, has_targets, preprocessing_of
 from squeak.report.others import preprocessing_panel
-from squeak.report.shell import Panel, Tab
-from squeak.report.tags import table, tag
+from squeak.report.shell import Panel, Tab, number, percent, table, tag
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.record import given_parameters, versions
 
@@ -81,10 +80,12 @@ def paste(obj: Any, name: str) -> str:
         learn = "X, y" if has_targets(obj) else "X"
         lines.append(f"{learn} = ...  # the rows, in the same order")
     if isinstance(obj, Dictionary):
-        lines.append(f"d = {_sampler(obj)}.fit({learn}).dictionary_" if not _merged(obj) else _merge(obj))
+        merged = obj.record is not None and obj.record.sampler == "merge"
+        lines.append(_merge(obj) if merged else f"d = {_sampler(obj)}.fit({learn}).dictionary_")
     elif hasattr(obj, "get_params"):
         where = f"squeak.{type(obj).__module__.split('.')[1]}"
-        lines.append(f"found = {where}.{_call(obj)}.fit({learn})")
+        given = ", ".join(f"{key}={value}" for key, value in given_parameters(obj).items())
+        lines.append(f"found = {where}.{type(obj).__name__}({given}).fit({learn})")
         if dictionary_of(obj) is not None:
             lines.append(f"found.dictionary_ == squeak.load({name!r}).dictionary_  # True for the same bits")
     else:
@@ -96,15 +97,6 @@ def _path(obj: Any) -> str:
     if isinstance(obj, Dictionary):
         return ".preprocessing"
     return ".preprocessing_" if hasattr(obj, "preprocessing_") else ".dictionary_.preprocessing"
-
-
-def _call(obj: Any) -> str:
-    given = ", ".join(f"{key}={value}" for key, value in given_parameters(obj).items())
-    return f"{type(obj).__name__}({given})"
-
-
-def _merged(d: Dictionary) -> bool:
-    return d.record is not None and d.record.sampler == "merge"
 
 
 def _merge(d: Dictionary) -> str:
@@ -119,3 +111,52 @@ def _sampler(d: Dictionary) -> str:
         return f"squeak.Squeak({d.kernel!r}, {d.ridge!r}, {ways}random_state=0)"
     room = "squeak" if d.record.sampler in SAMPLERS_AT_THE_TOP else "squeak.samplers"
     return f"{room}.{d.record.call}"
+
+
+TRIED = (
+    "Every line was fitted without the rows kept back. Its error is the root of the mean squared error there, as a "
+    "part of the targets' deviation. The weight is its part in the model."
+)
+
+
+def choice_tab(model: Any) -> Tab | None:
+    """Return the table of what an automatic learner tried, and its words on what limits the result."""
+    stages = getattr(model, "search_", None)
+    if stages is None:
+        return None
+    tab = Tab("Choice")
+    lines = [
+        [
+            line["stage"],
+            line["model"],
+            f"{line['rows']:,}",
+            f"{line['atoms']:,}",
+            number(line["error"], 4),
+            percent(line["weight"]) if line["stage"] != "search" else "",
+        ]
+        for line in stages
+    ]
+    if lines:
+        tab.add(
+            Panel(
+                "What was tried",
+                table(["stage", "model", "rows", "atoms", "error", "weight"], lines),
+                TRIED,
+                wide=True,
+            )
+        )
+    for words in model.limits_:
+        tab.add(Panel("What limits the result", tag("p", f"{words[0].upper()}{words[1:]}.")))
+    return tab
+
+
+def parts_of(model: Any) -> list[tuple[str, str]]:
+    """Return the facts at the head of the page: how many parts the model has, and their atoms."""
+    experts = getattr(model, "experts_", [])
+    parts = [
+        *getattr(model, "expansions_", []),
+        *getattr(model, "everywhere_", []),
+        *(p for e in experts for p in e),
+    ]
+    facts = [("Kernel functions", f"{sum(map(len, parts)):,}")]
+    return [("Local experts", f"{len(experts):,}"), *facts] if len(experts) > 1 else facts

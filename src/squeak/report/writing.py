@@ -7,18 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from squeak.core.outputs import replacing
+from squeak.core.outputs import check_place, replacing
+from squeak.core.progress import progress
 from squeak.data import Preprocessing
 from squeak.report.certificate import Penalty
-from squeak.report.choice import choice_tab, parts_of
+from squeak.report.dependence import explanations_tab
 from squeak.report.dictionary import Look, atoms_tab, dictionary_tabs, facts_of
-from squeak.report.explanations import explanations_tab
 from squeak.report.given import Given, column_names, dictionary_of, kernel_of, read_given
 from squeak.report.learners import coefficients_of, learner_tab, scores_function
 from squeak.report.others import bandit_facts, bandit_tab, box_tab, dpp_tab, edges_tab, features_tab, online_tab
-from squeak.report.settings import settings_tab
-from squeak.report.shell import Page, Tab
-from squeak.report.tags import number
+from squeak.report.settings import choice_tab, parts_of, settings_tab
+from squeak.report.shell import Page, Tab, number
 from squeak.samplers.dictionary import Dictionary
 
 Content = tuple[list[Tab], list[tuple[str, str]]]
@@ -70,10 +69,7 @@ def write(
     """
     family = family_of(obj)
     target = Path(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; name a file")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"the folder {target.parent} does not exist")
+    check_place(target)
     page = _page(obj, family, X, y, name or "object.sqk", verbose)
     content = page.html().encode("utf-8", errors="replace")
     with replacing(target) as stream:
@@ -86,29 +82,23 @@ def family_of(obj: Any) -> str:
     from squeak.online.base import OnlineEstimator
 
     kind = str(getattr(obj, "kind", "")) if not isinstance(obj, type) else ""
-    if isinstance(obj, Dictionary):
-        return "dictionary"
-    if isinstance(obj, Preprocessing):
-        return "preprocessing"
-    if isinstance(obj, OnlineEstimator):
-        return "online"
-    room = type(obj).__module__.split(".")[:2]
-    if kind in ("edges", "edge-stream"):
-        return "edges"
-    if kind == "dpp":
-        return "dpp"
-    if room == ["squeak", "bandits"] and hasattr(obj, "arms_"):
-        return "bandit"
-    if room == ["squeak", "bandits"] and hasattr(obj, "told_"):
-        return "box"
-    if hasattr(obj, "features_") and hasattr(obj, "preprocessing_"):
-        return "features"
-    if room == ["squeak", "samplers"] and dictionary_of(obj) is not None:
-        return "sampler"
-    if room == ["squeak", "learners"] and dictionary_of(obj) is not None:
-        return "learner"
-    if room == ["squeak", "learners"] and (hasattr(obj, "experts_") or hasattr(obj, "expansions_")):
-        return "composed"
+    room, has_dictionary = type(obj).__module__.split(".")[:2], dictionary_of(obj) is not None
+    families = {
+        "dictionary": isinstance(obj, Dictionary),
+        "preprocessing": isinstance(obj, Preprocessing),
+        "online": isinstance(obj, OnlineEstimator),
+        "edges": kind in ("edges", "edge-stream"),
+        "dpp": kind == "dpp",
+        "bandit": room == ["squeak", "bandits"] and hasattr(obj, "arms_"),
+        "box": room == ["squeak", "bandits"] and hasattr(obj, "told_"),
+        "features": hasattr(obj, "features_") and hasattr(obj, "preprocessing_"),
+        "sampler": room == ["squeak", "samplers"] and has_dictionary,
+        "learner": room == ["squeak", "learners"] and has_dictionary,
+        "composed": room == ["squeak", "learners"] and (hasattr(obj, "experts_") or hasattr(obj, "expansions_")),
+    }
+    for family, fits in families.items():
+        if fits:
+            return family
     fitted = " that was fitted" if hasattr(obj, "fit") else ""
     raise TypeError(
         f"there is no report of a {type(obj).__name__}: give a dictionary, or a sampler, learner, bandit, DPP or "
@@ -117,9 +107,7 @@ def family_of(obj: Any) -> str:
 
 
 def _page(obj: Any, family: str, X: Any, y: Any, name: str, verbose: int) -> Page:
-    from tqdm.auto import tqdm
-
-    with tqdm(total=6, desc="report", unit=" parts", disable=not verbose, leave=False) as bar:
+    with progress("report", "parts", 6, verbose, leave=False) as bar:
 
         def step(words: str) -> None:
             bar.set_postfix_str(words)

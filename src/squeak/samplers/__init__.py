@@ -6,7 +6,6 @@ from squeak.samplers.comparing import compare
 from squeak.samplers.disqueak import Disqueak
 from squeak.samplers.exact import ExactRLS
 from squeak.samplers.kors import Kors
-from squeak.samplers.many_step import ManyStep
 from squeak.samplers.merging import merge
 from squeak.samplers.planning import calibrate, plan
 from squeak.samplers.recursive import Recursive
@@ -22,7 +21,7 @@ from squeak.samplers.theory import (
     squeak_oversampling,
     two_step_oversampling,
 )
-from squeak.samplers.two_step import TwoStep
+from squeak.samplers.two_step import ManyStep, TwoStep
 from squeak.samplers.uniform import Uniform
 from squeak.trees.tree import Tree
 

@@ -56,8 +56,7 @@ class Sampler(BaseEstimator):
 
         Returns
         -------
-        Sampler
-            This object.
+        self
         """
         raise TypeError(f"{type(self).__name__} is abstract: use Squeak, Kors, ExactRLS or Uniform")
 
@@ -159,20 +158,7 @@ class ScoreSampler(Sampler):
 
 
 def filled_in(sampler: Any, **defaults: Any) -> Any:
-    """Return a copy of a sampler with the parameters that it has and leaves None set to these defaults.
-
-    Returns
-    -------
-    Sampler
-
-    Examples
-    --------
-    >>> from squeak import Squeak
-    >>> from squeak.kernels import RBF
-    >>> from squeak.samplers.base import filled_in
-    >>> filled_in(Squeak(ridge=3.0), kernel=RBF(1.0), ridge=1.0, random_state=0)
-    Squeak(kernel=RBF(length_scale=1.0), random_state=0, ridge=3.0)
-    """
+    """Return a copy of a sampler with the parameters that it has and leaves None set to these defaults."""
     copy = clone(sampler)
     params = copy.get_params(deep=False)
     return copy.set_params(**{name: value for name, value in defaults.items() if params.get(name, value) is None})

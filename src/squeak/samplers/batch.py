@@ -83,8 +83,7 @@ class BatchSampler(ScoreSampler):
 
         Returns
         -------
-        Sampler
-            This object.
+        self
         """
         kernel = own_kernel(self.kernel)
         X, preprocessing = gather(X, kernel)

@@ -245,15 +245,7 @@ def _candidates(
 
 
 def distinct(n: int, size: int, rng: np.random.Generator) -> IntArray:
-    """Return ``size`` different numbers below ``n``, every set equally likely, in time O(size) where that is small.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.samplers.bless import distinct
-    >>> len(set(distinct(10**12, 5, np.random.default_rng(0)).tolist()))
-    5
-    """
+    """Return ``size`` different numbers below ``n``, every set equally likely, in time O(size) for few."""
     if size > n // 4:
         return rng.permutation(n)[:size]
     found = np.zeros(0, dtype=np.int64)

@@ -19,7 +19,7 @@ from squeak.core import storage
 from squeak.core.advice import Advice, InputError
 from squeak.core.checks import is_number
 from squeak.core.described import params_to_data
-from squeak.core.outputs import remove_leftovers
+from squeak.core.outputs import check_place, remove_leftovers
 from squeak.core.rows import check_rows
 from squeak.core.state import checked, flag, text, whole
 from squeak.data import Cursor, RowSource, rows
@@ -32,15 +32,7 @@ NOT_COMPARED = ("verbose", "random_state")
 class Run:
     """One run with a checkpoint: writes the latest state at the end of a block when it is due.
 
-    Parameters
-    ----------
-    sampler : Resumable
-    source : RowSource
-    path : path
-    every : float
-        Seconds between two writes.
-    parts_at : function
-        Gives the parts of a state, with its history.
+    ``every``: seconds between two writes. ``parts_at``: gives the parts of a state, with its history.
     """
 
     def __init__(
@@ -58,7 +50,9 @@ class Run:
         self._last: tuple[Any, list[dict[str, float]], Cursor] | None = None
         self._written = -1
         self._when = time.monotonic()
-        _check_writable(self.path)
+        check_place(self.path, "the checkpoint ")
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise PermissionError(f"the checkpoint {self.path} cannot be written there")
         params_to_data(sampler)  # what cannot be stored is refused now, not after hours
 
     def keep(self, state: Any, history: list[dict[str, float]], cursor: Cursor) -> None:
@@ -234,17 +228,6 @@ def _check_same_data(run: Run, saved: _Saved) -> None:
         raise ValueError("over other data, or over the same read in another way")
     if run.source.preprocessing != saved.state.preprocessing:
         raise ValueError("over rows that were preprocessed in another way")
-
-
-def _check_writable(path: Path) -> None:
-    """Fail before any row is read where a checkpoint could not be written."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"the checkpoint's folder {folder} does not exist")
-    if path.is_dir():
-        raise IsADirectoryError(f"the checkpoint {path} is a folder; name a file")
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise PermissionError(f"the checkpoint {path} cannot be written there")
 
 
 def _check_same_parameters(sampler: Any, content: dict[str, Any]) -> None:

@@ -14,21 +14,20 @@ from squeak.core import engine
 from squeak.core.checks import check_whole
 from squeak.core.kernels import diagonal, resolve
 from squeak.core.leverage import check_ridge
+from squeak.core.progress import progress
 from squeak.core.rows import n_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.data import gather
 from squeak.samplers.base import DEFAULT_OVERSAMPLING, Sampler, filled_in, own_kernel
 from squeak.samplers.bless import Bless, BlessR
-from squeak.samplers.counting import CountingKernel, Tally
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.exact import ExactRLS
 from squeak.samplers.kors import Kors
-from squeak.samplers.many_step import ManyStep
-from squeak.samplers.quality import Judge
+from squeak.samplers.quality import CountingKernel, Judge, Tally
 from squeak.samplers.recursive import Recursive
 from squeak.samplers.rpcholesky import GreedyCholesky, RPCholesky
 from squeak.samplers.squeak import Squeak
-from squeak.samplers.two_step import TwoStep
+from squeak.samplers.two_step import ManyStep, TwoStep
 from squeak.samplers.uniform import Uniform
 
 DENSE = ("ExactRLS",)
@@ -126,12 +125,13 @@ def compare(
     check_whole("repeats", repeats)
     seed = draw_seed(random_state)
     table = []
-    with engine.single_blas(), _bar(verbose, len(grid) * len(chosen) * repeats) as bar:
+    runs = len(grid) * len(chosen) * repeats
+    with engine.single_blas(), progress("compare", "runs", runs, verbose) as bar:
         for value in grid:
             size = _size_at(X, judge, value, seed) if any(_takes_size(s) for s in chosen.values()) else 0
             for name, sampler in chosen.items():
-                runs = [_one(sampler, X, judge, value, size, seed, run, bar, name) for run in range(repeats)]
-                table.append({"sampler": name, "oversampling": value} | _mean(runs))
+                found = [_one(sampler, X, judge, value, size, seed, run, bar, name) for run in range(repeats)]
+                table.append({"sampler": name, "oversampling": value} | _mean(found))
     return _as_frame(table)
 
 
@@ -222,12 +222,6 @@ def _mean(runs: list[dict[str, float]]) -> dict[str, float]:
     row = {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
     row["seconds"] = float(np.median([run["seconds"] for run in runs]))
     return row
-
-
-def _bar(verbose: int, total: int) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, desc="compare", unit=" runs", disable=not verbose)
 
 
 def _as_frame(table: list[dict[str, Any]]) -> Any:

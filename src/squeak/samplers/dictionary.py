@@ -14,18 +14,11 @@ from squeak.core import state
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor, check_ridge, weighted_spectrum
-from squeak.core.rows import (
-    check_rows,
-    copy_rows,
-    n_rows,
-    same_rows,
-    width_of,
-)
+from squeak.core.rows import check_rows, copy_rows, n_rows, same_rows, width_of
 from squeak.core.saved import KernelPiece, Layout, NestedPiece, RowsPiece, Saved, SourcesPiece
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import Preprocessing, RowSource
-from squeak.samplers.notebook import dictionary_html
-from squeak.samplers.record import Record
+from squeak.samplers.record import Record, dictionary_html
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,11 +195,7 @@ class Dictionary(Saved):
         rows
         """
         if isinstance(X, RowSource):
-            if X.preprocessing != self.preprocessing:
-                raise ValueError(
-                    "these rows were preprocessed in another way than the dictionary's: "
-                    "make them with squeak.rows(..., preprocessing=dictionary.preprocessing)"
-                )
+            X.check_preprocessed(self.preprocessing, "the dictionary's", "dictionary.preprocessing")
             X = X.collect()[0]
         elif self.preprocessing is not None:
             X = self.preprocessing.encode(X)
@@ -270,18 +259,8 @@ class Dictionary(Saved):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dictionary):
             return NotImplemented
-        plain = (
-            "kernel",
-            "copies",
-            "oversampling",
-            "ridge",
-            "n_seen",
-            "sources",
-            "eps",
-            "calibrated",
-            "preprocessing",
-        )
         arrays = ("indices", "probabilities", "counts", "source_numbers")
+        plain = self._state.keys() - {*arrays, "atoms", "record"}
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
             and all(np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)

@@ -11,7 +11,7 @@ from scipy.linalg import eigh, eigvalsh
 from squeak.core import engine
 from squeak.core.kernels import gram
 from squeak.core.leverage import check_resolved, check_ridge
-from squeak.core.nystrom import EigenFeatures
+from squeak.core.nystrom import EigenFeatures, Features
 from squeak.core.rows import n_rows, same_rows, take
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, Rows
@@ -31,9 +31,7 @@ def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
     P = K(K + ridge·I)⁻¹ = C Cᵀ and P̃ = C diag(w) Cᵀ; the error is two-sided, both ends count. The eigenvectors of
     K are found once, so that many dictionaries of the same rows are measured cheaply.
 
-    References
-    ----------
-    Thesis, definition 2.1; the theory page.
+    Source: Thesis, definition 2.1; the theory page.
     """
     eigenvalues, vectors = eigh(K, check_finite=False)
     check_resolved(eigenvalues, ridge)
@@ -112,11 +110,7 @@ class AccuracyBounds:
 
 
 def estimate_accuracy(
-    dictionary: Dictionary,
-    X: Rows,
-    ridge: float | None = None,
-    n_probe: int = 1000,
-    random_state: RandomState = 0,
+    dictionary: Dictionary, X: Rows, ridge: float | None = None, n_probe: int = 1000, random_state: RandomState = 0
 ) -> AccuracyBounds:
     """Bracket ε̂ = ‖P − P̃‖ by one pass over the rows, in memory that does not grow with them.
 
@@ -167,7 +161,7 @@ def estimate_accuracy(
     ridge = dictionary.ridge if ridge is None else check_ridge(ridge)
     features = EigenFeatures(dictionary.kernel, dictionary.atoms)
     with engine.single_blas():
-        G = _second_moment(features, X)
+        G = second_moment(features, X)
         atoms = features.block(dictionary.atoms)
         G_tilde = atoms.T @ (dictionary.weights[:, None] * atoms)
         rng = generator_at(draw_seed(random_state), PROBE)
@@ -181,15 +175,15 @@ def estimate_accuracy(
     return AccuracyBounds(lower, upper, residual)
 
 
-def _second_moment(features: EigenFeatures, X: Rows) -> Array:
-    """Return Σ z zᵀ over all rows, summed in a fixed order."""
+def second_moment(features: Features, X: Rows, size: int = TILE) -> Array:
+    """Return Σ z zᵀ over all rows, summed in a fixed order, tiles of some size at a time."""
 
     def part(tile: slice) -> Array:
         z = features.block(take(X, tile))
         return np.asarray(z.T @ z)
 
     total = np.zeros((features.rank, features.rank))
-    tiles = engine.tiles(n_rows(X), TILE)
+    tiles = engine.tiles(n_rows(X), size)
     for group in engine.tiles(len(tiles), GROUP):
         for term in engine.map_ordered(part, tiles[group]):
             total += term
@@ -206,7 +200,8 @@ def _smallest_accuracy(G: Array, G_tilde: Array, ridge: float, residual: float, 
             return False
         stretch = 1.0 + max(0.0, (1.0 - eps) * residual / slack) if eps < 1.0 else 1.0
         above = G_tilde + eps * ridge * identity - max(0.0, 1.0 - eps) * stretch * G
-        shrunk = (1.0 + eps) * _part_kept(eps * ridge / (1.0 + eps), residual)
+        shift = eps * ridge / (1.0 + eps)
+        shrunk = (1.0 + eps) * (1.0 if residual == 0 else shift / (residual + shift))
         below = shrunk * G + eps * ridge * identity - G_tilde
         return _is_psd(above) and _is_psd(below)
 
@@ -220,10 +215,6 @@ def _smallest_accuracy(G: Array, G_tilde: Array, ridge: float, residual: float, 
         middle = 0.5 * (low + high)
         low, high = (low, middle) if implied(middle) else (middle, high)
     return float(high)
-
-
-def _part_kept(shift: float, residual: float) -> float:
-    return 1.0 if residual == 0 else shift / (residual + shift)
 
 
 def _is_psd(A: Array) -> bool:

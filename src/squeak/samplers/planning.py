@@ -241,7 +241,7 @@ def plan(
     >>> p.leaves, round(p.seconds), round(p.memory / 1e6)
     (400, 288, 967)
     """
-    from squeak.trees.shape import LARGEST_TREE, LEAF_ROWS
+    from squeak.trees.tree import LARGEST_TREE, LEAF_ROWS
 
     _check(workers=workers, dim=dim, atoms=atoms)
     if not (rows >= 1 and math.isfinite(rows)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +12,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from squeak.core import engine
-from squeak.core.kernels import diagonal, gram
+from squeak.core.kernels import Kernel, block, diagonal, gram, resolve
 from squeak.core.leverage import WeightedFactor, scores_at
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
@@ -19,6 +20,53 @@ from squeak.core.seeds import PROBE, generator_at
 from squeak.core.types import Array, Rows
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.measured import estimate_accuracy
+
+
+class Tally:
+    """A number that several threads add to, and that copies of its owner share."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._lock = threading.Lock()
+
+    def add(self, number: int) -> None:
+        """Add to the total."""
+        with self._lock:
+            self.total += number
+
+    def __deepcopy__(self, memo: object) -> Tally:
+        return self
+
+
+class CountingKernel(Kernel):
+    """Any kernel, with every value that is computed counted in ``tally``."""
+
+    def __init__(self, kernel: Any, tally: Tally) -> None:
+        self.kernel = kernel
+        self.tally = tally
+        self.accepts_sparse = getattr(kernel, "accepts_sparse", False)
+        self.requires_vector_input = getattr(kernel, "requires_vector_input", True)
+
+    def _block(self, X: Rows, Y: Rows) -> Array:
+        self.tally.add(n_rows(X) * n_rows(Y))
+        return block(self.kernel, X, Y)
+
+    def _gram(self, X: Rows) -> Array:
+        self.tally.add(n_rows(X) ** 2)
+        return gram(self.kernel, X)
+
+    def _diag(self, X: Rows) -> Array:
+        self.tally.add(n_rows(X))
+        return diagonal(self.kernel, X)
+
+    def resolve(self, X: Rows) -> CountingKernel:
+        """Return this kernel with every width that is to be learned from data replaced by its value."""
+        return CountingKernel(resolve(self.kernel, X), self.tally)
+
+    def is_stationary(self) -> bool:
+        """Tell whether values depend on x − y only."""
+        return bool(getattr(self.kernel, "is_stationary", lambda: False)())
+
 
 NEGLIGIBLE = 1e-10
 """Directions with a smaller share λ/(λ + ridge) than this part of the largest change no measure that is printed."""
@@ -30,13 +78,7 @@ RANK = 1e-13
 class Judge:
     """All rows, and what is known of them exactly where there are few enough; judges dictionaries of them.
 
-    Parameters
-    ----------
-    X : checked rows
-    kernel : resolved kernel
-    ridge : float
-    exact : bool
-        Whether K and its eigenvectors may be computed.
+    ``exact``: whether K and its eigenvectors may be computed.
     """
 
     X: Rows

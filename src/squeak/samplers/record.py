@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from squeak._version import __version__
+from squeak.core.text import for_page
 from squeak.core.types import Array
 
 MOST_POINTS = 256
@@ -87,7 +88,8 @@ class Record:
         """
         places = np.unique(np.linspace(0, len(history) - 1, MOST_POINTS).astype(int)).tolist() if history else []
         points = [[history[place].get(name, np.nan) for name in HISTORY] for place in places]
-        measured = np.full((_size_of_tree(merges), len(NODE)), np.nan)
+        size = 1 + sum(map(len, merges))  # every node but the root is the child of one merge
+        measured = np.full((size, len(NODE)), np.nan)
         for fact in nodes:
             measured[fact.node] = [getattr(fact, name) for name in NODE]
         small = len(measured) <= MOST_NODES
@@ -145,11 +147,6 @@ class Record:
         )
 
 
-def _size_of_tree(merges: Sequence[Sequence[int]]) -> int:
-    """Return the number of nodes: every node but the root is the child of one merge."""
-    return 1 + sum(len(children) for children in merges)
-
-
 def given_parameters(estimator: Any) -> dict[str, str]:
     """Return the parameters that differ from their defaults, as Python writes them; addresses are left out."""
     signature = inspect.signature(type(estimator).__init__).parameters
@@ -175,3 +172,46 @@ def versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "processor": platform.machine(),
     }
+
+
+BARS, WIDTH, HEIGHT = 20, 120, 28
+STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
+
+
+def dictionary_html(d: Any) -> str:
+    """Return a small table: atoms, rows seen, ridge, effective dimension, kernel, weights.
+
+    Colours are the page's own, so that it reads in the dark too; texts are escaped.
+    """
+    facts = {"atoms": f"{len(d):,}", "rows seen": f"{d.n_seen:,}", "kernel": str(d.kernel)}
+    if d.calibrated:
+        facts["ridge"] = f"{d.ridge:.4g}"
+        facts["effective dimension"] = f"about {d.effective_dimension():.3g}"
+    if d.record is not None:
+        facts["learned by"] = d.record.call
+    weights = d.weights
+    shown = {for_page(name): for_page(value) for name, value in facts.items()}
+    shown["weights"] = f"{_bars(weights)} {weights.min():.3g} to {weights.max():.3g}"
+    left = 'style="text-align:left"'
+    lines = [f"<tr><th {left}>{name}</th><td {left}>{value}</td></tr>" for name, value in shown.items()]
+    caption = '<caption style="text-align:left"><b>Dictionary</b></caption>'
+    return f'<table style="{STYLE}">{caption}{"".join(lines)}</table>'
+
+
+def _bars(values: Array) -> str:
+    """Return a histogram on a logarithmic axis as inline SVG."""
+    low, high = float(values.min()), float(values.max())
+    spread = high > 1.001 * low
+    edges = np.geomspace(low, high, BARS + 1) if spread else np.linspace(0.5 * low, 1.5 * high, BARS + 1)
+    counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0]
+    step, tallest = WIDTH / BARS, max(int(counts.max()), 1)
+    bars = "".join(
+        f'<rect x="{place * step:.1f}" y="{HEIGHT - HEIGHT * count / tallest:.1f}" width="{step - 1:.1f}" '
+        f'height="{HEIGHT * count / tallest:.1f}"/>'
+        for place, count in enumerate(counts)
+        if count
+    )
+    return (
+        f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" fill="currentColor" opacity="0.7" '
+        f'role="img" aria-label="histogram of weights" style="vertical-align:middle">{bars}</svg>'
+    )

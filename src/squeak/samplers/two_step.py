@@ -1,8 +1,9 @@
-"""Two steps: uniform rows give scores, the scores give the dictionary."""
+"""Two steps, or many: uniform rows give scores, the scores give the dictionary."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,8 +17,11 @@ from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, Rows
 from squeak.samplers.base import Coins, Plan
 from squeak.samplers.batch import BatchSampler, Choice, bounded_scores, keep_by_score, merge_draws
-from squeak.samplers.theory import two_step_oversampling
+from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.measured import second_moment
+from squeak.samplers.theory import many_step_oversampling, two_step_oversampling
 
+TILE = 1024
 LARGEST_FIRST = 5_000
 """First rows at most, where their number is not given."""
 
@@ -69,12 +73,11 @@ class TwoStep(Coins, BatchSampler):
 
     def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
         first = self._first(X, plan, generator_at(seed, SAMPLE, 0))
-        score = _original_scores if self.original else _improved_scores
-        scores = score(X, first, plan)
-        return [
-            first,
-            keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1)),
-        ], 2.0 if self.original else 1.0
+        if self.original:
+            scores, passes = _original_scores(X, first, plan), 2.0
+        else:
+            scores, passes = bounded_scores(first, X, plan, plan.ridge), 1.0
+        return [first, keep_by_score(scores, plan, plan.ridge, generator_at(seed, SAMPLE, 1))], passes
 
     def _first(self, X: Rows, plan: Plan, rng: np.random.Generator) -> Choice:
         n, diag = n_rows(X), diagonal(plan.kernel, X)
@@ -93,24 +96,10 @@ class TwoStep(Coins, BatchSampler):
         return merge_draws(draws, chances[draws], size, plan.ridge)
 
 
-def _improved_scores(X: Rows, first: Choice, plan: Plan) -> Array:
-    return bounded_scores(first, X, plan, plan.ridge)
-
-
 def _original_scores(X: Rows, first: Choice, plan: Plan) -> Array:
     """Return [K̄(K̄ + ridge·I)⁻¹]_ii = z_iᵀ(ZᵀZ + ridge·I)⁻¹z_i with K̄ = Z Zᵀ the regularised Nyström matrix."""
     features = TriangularFeatures(plan.kernel, take(X, first.rows), first.weights, plan.ridge)
-    tiles = engine.tiles(n_rows(X), 1024)
-
-    def square(tile: slice) -> Array:
-        Z = features.block(take(X, tile))
-        return np.asarray(Z.T @ Z)
-
-    total = np.zeros((features.rank, features.rank))
-    for group in engine.tiles(len(tiles), 4):
-        for part in engine.map_ordered(square, tiles[group]):
-            total += part
-    inverse = np.linalg.inv(total + plan.ridge * np.eye(features.rank))
+    inverse = np.linalg.inv(second_moment(features, X, TILE) + plan.ridge * np.eye(features.rank))
 
     def score(tile: slice) -> Array:
         Z = features.block(take(X, tile))
@@ -118,4 +107,76 @@ def _original_scores(X: Rows, first: Choice, plan: Plan) -> Array:
 
     diag = diagonal(plan.kernel, X)
     floor = diag / (diag.sum() + plan.ridge)  # no score is below it; a row that the first set does not see has 0
-    return np.asarray(np.clip(np.concatenate(engine.map_ordered(score, tiles)), floor, 1.0))
+    return np.asarray(np.clip(np.concatenate(engine.map_ordered(score, engine.tiles(n_rows(X), TILE))), floor, 1.0))
+
+
+@parameters
+class ManyStep(Coins, BatchSampler):
+    """Halve the ridge from Tr K to the one asked for; the dictionary at each ridge gives the scores at the next.
+
+    At ridge_0 = Tr K a row's score is at most k_ii/(k_ii + ridge_0): the first dictionary is drawn by that.
+    Then ridge_t = max(ridge_(t−1)/2, ridge), τ̃ from the dictionary before (with the papers' (1 + ε) on the
+    ridge in their form), p = min(1, (oversampling/copies)·τ̃). It ends exactly at ``ridge``.
+
+    Parameters
+    ----------
+    kernel, ridge, oversampling, copies, eps, delta, n, source, random_state
+        As in :class:`Squeak`.
+    score : callable, optional
+        Given a dictionary, how well the task at hand is solved with it (larger is better): the ridge is
+        halved no further once that stops improving, and the best dictionary is returned.
+
+    Attributes
+    ----------
+    dictionary_ : Dictionary
+    path_ : list of Dictionary
+        One for each ridge, largest ridge first.
+    passes_ : float
+
+    References
+    ----------
+    Thesis, algorithm 5 with the clamp and the start of the theory page.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import RBF
+    >>> from squeak.samplers import ManyStep
+    >>> X = np.random.default_rng(0).standard_normal((1500, 2))
+    >>> s = ManyStep(kernel=RBF(2.0), ridge=1.0, oversampling=5, random_state=0).fit(X)
+    >>> len(s.path_), s.dictionary_.ridge
+    (12, 1.0)
+    """
+
+    _theory = staticmethod(many_step_oversampling)
+
+    score: Callable[[Dictionary], float] | None = None
+
+    def _choose(self, X: Rows, plan: Plan, seed: int) -> tuple[list[Choice], float]:
+        diag = diagonal(plan.kernel, X)
+        ridge = max(float(diag.sum()), plan.ridge)
+        scores = diag / (diag + ridge)
+        path: list[Choice] = []
+        passes, best = 0.0, -np.inf
+        while True:
+            choice = keep_by_score(scores, plan, ridge, generator_at(seed, SAMPLE, len(path)))
+            if self.score is not None and choice.rows.size:
+                value = float(self.score(self._dictionary_of(choice, X, plan, None)))
+                if np.isnan(value):
+                    raise ValueError(f"score returned NaN for the dictionary at ridge {ridge:g}")
+                if path and not value > best:
+                    break
+                best = value
+            path.append(choice)
+            if ridge == plan.ridge:
+                break
+            ridge = max(ridge / 2, plan.ridge)
+            scores = bounded_scores(choice, X, plan, (1.0 + plan.eps) * ridge)
+            passes += 1.0
+        return path, passes
+
+    @property
+    def path_(self) -> list[Dictionary]:
+        """The dictionaries along the way, largest ridge first."""
+        self.dictionary_  # noqa: B018  (raises where nothing is fitted)
+        return self._path

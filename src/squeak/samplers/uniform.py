@@ -92,8 +92,7 @@ class Uniform(Sampler):
 
         Returns
         -------
-        Uniform
-            This object.
+        self
         """
         if self.replacement:
             return self._fit_with_replacement(X)
@@ -145,8 +144,7 @@ class Uniform(Sampler):
 
         Returns
         -------
-        Uniform
-            This object.
+        self
         """
         if not hasattr(self, "_reservoir"):
             return self.fit(X)

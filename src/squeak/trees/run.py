@@ -1,22 +1,76 @@
-"""One run up a merge tree: leaves and merges as pure functions, on threads or on a Dask cluster."""
+"""One run up a merge tree: leaves and merges as pure functions, on threads or Dask; nodes kept on disk."""
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from squeak.core import engine
+import numpy as np
+
+from squeak.core import engine, state, storage
 from squeak.core.advice import AdvisedError
 from squeak.core.allocator import freed_memory_kept
+from squeak.core.outputs import replacing
 from squeak.core.places import place
+from squeak.core.progress import progress
 from squeak.core.seeds import NODE, generator_at
 from squeak.core.types import Rows
-from squeak.trees.kept_nodes import Keep
 from squeak.trees.parts import Part, PartError
 from squeak.trees.tree import Tree
+
+
+class Keep:
+    """The folder of a run's finished nodes, or nothing at all; the seed of the run is kept with them."""
+
+    def __init__(self, folder: Path | None, seed: int) -> None:
+        self.folder, self.seed = folder, seed
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str] | None, description: dict[str, Any], seed: int) -> Keep:
+        """Open or make the folder; one that holds another run is refused."""
+        if folder is None:
+            return cls(None, seed)
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise NotADirectoryError(f"the checkpoint of a tree is a folder; {path} is a file")
+        path.mkdir(parents=True, exist_ok=True)
+        facts = path / "run.json"
+        if facts.exists():
+            try:
+                known = json.loads(facts.read_text())
+                before, seed = dict(known["description"]), state.checked({"seed": state.seed()}, {}, known)["seed"]
+            except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
+                raise storage.StorageError(f"{facts} is damaged: {error}") from None
+            for name, value in json.loads(json.dumps(description)).items():
+                if before.get(name) != value:
+                    raise ValueError(f"{path} holds a run of other {name}: finish it, or name another folder")
+        else:
+            if any(path.iterdir()):
+                raise ValueError(f"{path} holds other files: name an empty folder, or one that does not exist")
+            with replacing(facts) as stream:
+                stream.write(json.dumps({"description": description, "seed": seed}, indent=1).encode())
+        return cls(path, seed)
+
+    def _path(self, node: int) -> Path | None:
+        return None if self.folder is None else self.folder / f"node-{node}.sqk"
+
+    def load(self, node: int, read: Callable[[Path], Any]) -> Any:
+        """Return what a node came to where it was finished before, else None."""
+        path = self._path(node)
+        if path is None or not path.exists():
+            return None
+        return read(path)
+
+    def save(self, node: int, d: Any) -> None:
+        """Keep what a node came to."""
+        path = self._path(node)
+        if path is not None:
+            d.save(path)
 
 
 @dataclass(frozen=True)
@@ -31,6 +85,14 @@ class NodeFacts:
     seconds: float
     bytes: int
     """The size of the node's dictionary in memory: what travels to its parent."""
+
+
+def numbered(value: Any, rows: list[int]) -> tuple[Any, Any]:
+    """Return the order of a root's rows when numbered through all leaves, and their numbers in that order."""
+    leaves = np.array([int(name) for name, _ in value.sources])[value.source_numbers]
+    indices = np.concatenate([[0], np.cumsum(rows)])[leaves] + value.indices
+    order = np.argsort(indices)
+    return order, indices[order]
 
 
 def node_seed(seed: int, node: int) -> int:
@@ -93,15 +155,7 @@ class Work(Protocol):
 class TreeRun:
     """Runs a tree, on a Dask cluster where a client is active, else on threads; what is finished is kept."""
 
-    def __init__(
-        self,
-        tree: Tree,
-        parts: list[Part],
-        work: Work,
-        keep: Keep,
-        retries: int,
-        verbose: int,
-    ) -> None:
+    def __init__(self, tree: Tree, parts: list[Part], work: Work, keep: Keep, retries: int, verbose: int) -> None:
         self.tree, self.parts, self.work = tree, parts, work
         self.keep, self.retries, self.verbose = keep, retries, verbose
         self._rows: dict[int, int] = {}
@@ -113,13 +167,8 @@ class TreeRun:
 
     def result(self) -> tuple[Any, list[NodeFacts]]:
         """Run what is left to do; return the root's value and the facts of every node that was run or kept."""
-        from tqdm.auto import tqdm
-
         done, due = self._what_is_due()
-        total = len(due) + len(done)
-        with tqdm(
-            total=total, initial=len(done), desc=self.work.name, unit=" nodes", disable=not self.verbose
-        ) as bar:
+        with progress(self.work.name, "nodes", len(due) + len(done), self.verbose, done=len(done)) as bar:
             if due:
                 self._compute(done, due, bar)
         root = done[self.tree.root]
@@ -185,12 +234,7 @@ class TreeRun:
 
 
 def run_node(
-    part: Part | None,
-    node: int,
-    work: Work,
-    seed: int,
-    retries: int,
-    children: list[Any],
+    part: Part | None, node: int, work: Work, seed: int, retries: int, children: list[Any]
 ) -> tuple[Any, NodeFacts]:
     """Return a node's value and facts: a leaf where there is a part, else a merge.
 

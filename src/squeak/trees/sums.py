@@ -45,31 +45,10 @@ def sum_parts(
     the sums of the parts are then added in the order of the parts, whatever the order in which they are
     ready.
 
-    Parameters
-    ----------
-    parts : sequence of functions
-        Each returns an iterator of (rows, targets); for a cluster they must be picklable.
-    term : function
-        Given rows and targets, a tuple of arrays.
-    cluster : Cluster, optional
+    ``parts``: each returns an iterator of (rows, targets); for a cluster they must be picklable. ``term``: given
+    rows and targets, a tuple of arrays.
 
-    Returns
-    -------
-    tuple of arrays
-
-    References
-    ----------
-    The guide to clusters, docs/disqueak.md.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from squeak.trees.sums import sum_parts
-    >>> X, y = np.arange(6.0).reshape(3, 2), np.ones(3)
-    >>> parts = [lambda: iter([(X[:1], y[:1])]), lambda: iter([(X[1:], y[1:])])]
-    >>> sum_parts(parts, lambda X, y: (X.T @ X, X.T @ y, len(X)))
-    (array([[20., 26.],
-           [26., 35.]]), array([6., 9.]), array(3.))
+    Source: The guide to clusters, docs/disqueak.md.
     """
     run = engine.map_ordered if cluster is None else cluster.map_ordered
     found = run(partial(_sum_part, term), list(parts))

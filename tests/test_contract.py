@@ -149,6 +149,7 @@ SPARSIFIERS = {
     "StreamSparsifier": graphs.StreamSparsifier(8.0, random_state=0),
     "StreamSparsifier, ridge": graphs.StreamSparsifier(8.0, ridge=50.0, copies=4, random_state=0),
     "OnlineSparsifier": graphs.OnlineSparsifier(3.0, random_state=0),
+    "KelnerLevin": graphs.KelnerLevin(8, eps=0.2, block_edges=4000, random_state=0),
     "DistributedSparsifier": graphs.DistributedSparsifier(8.0, n_leaves=3, random_state=0),
 }
 LABELLERS = {

@@ -8,8 +8,8 @@ import numpy as np
 def explicit_newton(Phi, y, loss, alpha, bound, eta, include=None):
     """Return predictions and a record of every round of ONS: A_0 = αI, A += η g gᵀ, clipped by the A-projection.
 
-    ``eta(t, y, prediction)`` gives η_t; ``include[t]`` says whether round t's direction enters A (SKETCHED-KONS), or
-    which part of it.
+    ``eta(t, y, prediction)`` gives η_t; ``include[t]`` says which part of round t's direction enters A, 0 or 1 in
+    SKETCHED-KONS.
     """
     d = Phi.shape[1]
     A, w, g = alpha * np.eye(d), np.zeros(d), np.zeros(d)

@@ -5,6 +5,7 @@ from squeak.graphs.baselines import EigenFunctions, NearestLabel, SimpleHarmonic
 from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.distributed import DistributedSparsifier
 from squeak.graphs.harmonic import HarmonicClassifier, HarmonicRegressor
+from squeak.graphs.literal import KelnerLevin
 from squeak.graphs.neighbours import knn_graph
 from squeak.graphs.quantized import OnlineHarmonic
 from squeak.graphs.resistance import edge_leverage, effective_resistances
@@ -19,6 +20,7 @@ __all__ = [
     "EigenFunctions",
     "HarmonicClassifier",
     "HarmonicRegressor",
+    "KelnerLevin",
     "LaplacianSmoother",
     "NearestLabel",
     "OnlineHarmonic",

@@ -90,9 +90,6 @@ class _Bless(Coins, BatchSampler):
             size = None if limit is None else Size(limit, full=ridge > asked)
             choice, looked_at = self._draw(X, plan, before, ridge, generator_at(seed, SAMPLE, level), size)
             read += looked_at
-            if choice.rows.size == 0:  # oversampling·d_eff is below a few: one row stands for all
-                one = generator_at(seed, SAMPLE, level, 1).integers(0, n_rows(X), 1)
-                choice = merge_draws(one, np.full(1, 1 / n_rows(X)), 1, ridge, choice.oversampling)
             path.append(choice)
             if ridge > asked:
                 break  # the limit was met between two ridges

@@ -162,6 +162,8 @@ LABELLERS = {
 BANDITS = {
     "GPUCB": {},
     "BKB": {"oversampling": 2.0},
+    "BKB, pull": {"coins": "pull"},
+    "ThompsonSampling": {},
     "BatchBKB": {},
     "BatchBKB, local": {"stopping": "local", "max_batch": 9},
     "AutoUCB": {"crossover": 12, "repeats": 1.0},

@@ -19,6 +19,7 @@ from squeak.bandits.minimizing import MinimizeResult, minimize
 from squeak.bandits.regrets import regret
 from squeak.bandits.runs import Best
 from squeak.bandits.space import Categorical, Integer, Real
+from squeak.bandits.thompson import ThompsonSampling
 
 __all__ = [
     "BKB",
@@ -37,6 +38,7 @@ __all__ = [
     "RandomFeatureUCB",
     "Real",
     "SorUCB",
+    "ThompsonSampling",
     "UniformArms",
     "bkb_oversampling",
     "fit_hyperparameters",

@@ -13,7 +13,7 @@ from squeak.core.kernels import gram
 from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.kernels import RBF, Linear
 from squeak.leverage import accuracy, exact_leverage_scores
-from squeak.samplers import BinomialNystrom, LiteralSqueak, Tree, squeak_oversampling
+from squeak.samplers import BinomialNystrom, Bless, LiteralSqueak, Tree, squeak_oversampling
 from squeak.samplers import literal as literal_room
 from tests.oracles import dense_estimate, dense_scores
 from tests.samplers.test_unbiased import biased
@@ -190,3 +190,15 @@ def test_one_leaf_is_all_rows_and_the_constants_are_the_papers():
 def test_bad_parameters_get_one_clear_error(few, params, words):
     with pytest.raises(ValueError, match=words):
         LiteralSqueak(KERNEL, 1.0, **params).fit(few)
+
+
+def test_bless_looks_at_as_many_candidates_as_its_theorem_asks_for():
+    """q₁ ≥ 5·q₂/(q(1 + t)), which is more than q₂ for small t and q; R = q₁·n·κ²/γ at the first ridge."""
+    X = np.random.default_rng(0).standard_normal((3000, 2))
+    for eps, factor in ((0.25, 2.0), (0.9, 5 / 3.8)):
+        s = Bless(RBF(1.0), 3000.0 / 2, oversampling="theory", eps=eps, delta=0.1, n=3000, random_state=0)
+        asked = s._asked(replace(s._make_plan(X, RBF(1.0)), oversampling=100.0))
+        assert asked == pytest.approx(100 * factor)
+    assert (
+        Bless(RBF(1.0), 10.0, oversampling=7.0)._asked(replace(s._make_plan(X, RBF(1.0)), oversampling=7.0)) == 7.0
+    )

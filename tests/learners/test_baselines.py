@@ -9,7 +9,6 @@ from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.kernels import RBF, Linear
 from squeak.learners import DivideAndConquerRidge, NytroRegressor
 
-
 WEIGHTS = (
     "check_sample_weight_equivalence_on_dense_data",
     "check_sample_weight_equivalence_on_sparse_data",

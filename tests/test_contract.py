@@ -30,12 +30,14 @@ from squeak.bandits import GPUCB
 from squeak.kernels import RBF
 from squeak.learners import KernelRidge
 from squeak.samplers import (
+    BinomialNystrom,
     Bless,
     BlessR,
     Disqueak,
     ExactRLS,
     GreedyCholesky,
     InkEstimate,
+    LiteralSqueak,
     ManyStep,
     MultinomialNystrom,
     OnlineOracle,
@@ -56,6 +58,11 @@ SAMPLERS = {
     "Uniform, with replacement": Uniform(kernel=RBF(1.0), max_atoms=50, replacement=True, random_state=0),
     "Disqueak": Disqueak(kernel=RBF(1.0), ridge=1.0, oversampling=5, n_leaves=1, random_state=0),
     "Disqueak, copies": Disqueak(RBF("median"), 1.0, oversampling=6, copies=6, tree="sequential", random_state=0),
+    "BinomialNystrom": BinomialNystrom(RBF(1.0), copies=80, ridge=1.0, random_state=0),
+    "LiteralSqueak": LiteralSqueak(RBF(1.0), 1.0, copies=6, eps=0.3, leaf_rows=150, random_state=0),
+    "LiteralSqueak, over": LiteralSqueak(
+        RBF(1.0), 1.0, copies=3, leaf_rows=100, tree="balanced", estimates="over", clip=True, random_state=0
+    ),
     "MultinomialNystrom": MultinomialNystrom(RBF(1.0), 50, probabilities="diagonal", ridge=1.0, random_state=0),
     "TwoStep": TwoStep(kernel=RBF(1.0), ridge=1.0, oversampling=5, first_atoms=100, random_state=0),
     "TwoStep, original": TwoStep(RBF(1.0), 1.0, oversampling=5, first_atoms=100, original=True, random_state=0),
@@ -142,6 +149,7 @@ SPARSIFIERS = {
     "StreamSparsifier": graphs.StreamSparsifier(8.0, random_state=0),
     "StreamSparsifier, ridge": graphs.StreamSparsifier(8.0, ridge=50.0, copies=4, random_state=0),
     "OnlineSparsifier": graphs.OnlineSparsifier(3.0, random_state=0),
+    "KelnerLevin": graphs.KelnerLevin(8, eps=0.2, block_edges=4000, random_state=0),
     "DistributedSparsifier": graphs.DistributedSparsifier(8.0, n_leaves=3, random_state=0),
 }
 LABELLERS = {
@@ -154,6 +162,8 @@ LABELLERS = {
 BANDITS = {
     "GPUCB": {},
     "BKB": {"oversampling": 2.0},
+    "BKB, pull": {"coins": "pull"},
+    "ThompsonSampling": {},
     "BatchBKB": {},
     "BatchBKB, local": {"stopping": "local", "max_batch": 9},
     "AutoUCB": {"crossover": 12, "repeats": 1.0},

@@ -44,6 +44,7 @@ KINDS: dict[str, str] = {
     "gp_ucb": "bandits.GPUCB",
     "probability_of_improvement": "bandits.ProbabilityOfImprovement",
     "sor_ucb": "bandits.SorUCB",
+    "thompson_sampling": "bandits.ThompsonSampling",
     "uniform_arms": "bandits.UniformArms",
     "dpp": "dpp.DPP",
 }

@@ -19,6 +19,7 @@ from squeak.bandits import (
     ProbabilityOfImprovement,
     RandomFeatureUCB,
     SorUCB,
+    ThompsonSampling,
     UniformArms,
 )
 from squeak.bandits.base import Bandit
@@ -39,6 +40,7 @@ MAKERS = {
     "GPBUCB": (GPBUCB, {"batch_size": 4}),
     "SorUCB": (SorUCB, {}),
     "DictionaryThompson": (DictionaryThompson, {}),
+    "ThompsonSampling": (ThompsonSampling, {}),
     "RandomFeatureUCB": (RandomFeatureUCB, {"n_features": 60}),
 }
 STORED = [name for name in MAKERS if name != "RandomFeatureUCB"]

@@ -47,6 +47,8 @@ BANDITS = {
     "UniformArms": (room.UniformArms, {}),
     "SorUCB": (room.SorUCB, {}),
     "DictionaryThompson": (room.DictionaryThompson, {}),
+    "ThompsonSampling": (room.ThompsonSampling, {}),
+    "BKB, a coin for each pull": (room.BKB, {"coins": "pull", "oversampling": 1.0}),
     "RandomFeatureUCB": (room.RandomFeatureUCB, {"n_features": 80}),
 }
 

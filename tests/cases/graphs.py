@@ -49,6 +49,11 @@ def of_matrix(A):
     return {"edges": A.indices, "weights": A.data}
 
 
+@case("graphs: KelnerLevin")
+def _(folder):
+    return of_sample(room.KelnerLevin(6, eps=0.3, block_edges=400, random_state=0).fit(edges()).sample_)
+
+
 @case("graphs: resistances and leverage, exact")
 def _(folder):
     A = graph()

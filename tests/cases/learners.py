@@ -11,6 +11,7 @@ from squeak.kernels import RBF, Laplacian, Linear, Matern, Metric
 from squeak.learners import (
     AutoClassifier,
     AutoRegressor,
+    DivideAndConquerRidge,
     KernelBlend,
     KernelCCA,
     KernelClassifier,
@@ -21,6 +22,7 @@ from squeak.learners import (
     KernelRidgeCV,
     LocalExperts,
     Nystroem,
+    NytroRegressor,
     RandomFeatureClassifier,
     RandomFeatureRegressor,
     RandomFeatures,
@@ -381,6 +383,16 @@ def _(folder):
     for rows in np.split(X, 4):
         blocks.partial_fit(rows, classes(rows), classes=["in", "out"])
     return {**found, "probabilities": model.predict_proba(new), "blocks": blocks.predict_proba(new)}
+
+
+@case("learners: baselines")
+def _(folder):
+    X, new = points(200), points(40, seed=11)
+    parts = DivideAndConquerRidge(RBF(1.0), 0.5, n_parts=4, random_state=0).fit(X, targets(X))
+    nytro = NytroRegressor(RBF(1.0), max_atoms=30, validation_fraction=0.2, random_state=0)
+    nytro.fit(X, targets(X))
+    drawn = RandomFeatureRegressor(RBF(1.0), n_features=40, replacement=True, random_state=0).fit(X, targets(X))
+    return {"parts": parts.predict(new), "nytro": nytro.predict(new), "drawn": drawn.predict(new)}
 
 
 @case("learners: KernelGradientDescent")

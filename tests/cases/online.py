@@ -13,7 +13,10 @@ from squeak.kernels import RBF, Linear
 from tests.cases import case, classes, points, targets
 
 N = 260
-NAMES = ("Kons", "SketchedKons", "ProsNKons", "ConKons", "BudgetKons", "KernelOGD", "FOGD", "NOGD", "DualSGD")
+NAMES = (
+    *("Kons", "SketchedKons", "ProsNKons", "ConKons", "BudgetKons"),
+    *("KernelOGD", "FOGD", "NOGD", "DualSGD", "Projectron"),
+)
 OPTIONS = {
     "BudgetKons": {"max_atoms": 20},
     "NOGD": {"max_atoms": 40, "rank": 10},

@@ -60,6 +60,11 @@ FITS = {
     "MultinomialNystrom": MultinomialNystrom(
         Linear(offset=1.0), 50, probabilities="diagonal", ridge=1.0, random_state=0
     ),
+    "BinomialNystrom": room.BinomialNystrom(RBF(1.0), 60, ridge=1.0, random_state=0),
+    "LiteralSqueak": room.LiteralSqueak(RBF(1.0), 1.0, copies=6, eps=0.3, leaf_rows=50, random_state=0),
+    "LiteralSqueak, over": room.LiteralSqueak(
+        RBF(1.0), 1.0, copies=3, leaf_rows=50, paper="aistats", estimates="over", clip=True, random_state=0
+    ),
     "InkEstimate": InkEstimate(RBF(1.0), 1.0, copies=80, random_state=0),
     "OnlineOracle": OnlineOracle(RBF(1.0), 1.0, oversampling=3, random_state=0),
     "OnlineOracleRemoval": OnlineOracleRemoval(RBF(1.0), 1.0, oversampling=5, random_state=0),
@@ -242,6 +247,11 @@ def _(folder):
     table = room.compare(points(150), RBF(1.0), 1.0, oversampling=(3, 6), repeats=1, random_state=0)
     timeless = [name for name in table.columns if name not in ("sampler", "seconds")]
     return {"sampler": list(table["sampler"]), **{name: table[name].to_numpy() for name in timeless}}
+
+
+@case("samplers: the conference's constants")
+def _(folder):
+    return {"both": [room.squeak_oversampling_aistats(0.5, 0.1, 1000, distributed=d) for d in (False, True)]}
 
 
 @case("samplers: theory and plan")

@@ -309,7 +309,7 @@ SPECIMENS: dict[str, Specimen] = {
     "dpp, files": Specimen(of_files, use_dpp_of_files),
 }
 for name in (
-    *("GPUCB", "BKB", "BatchBKB", "AutoUCB", "UniformArms", "ExpectedImprovement"),
+    *("GPUCB", "BKB", "BatchBKB", "AutoUCB", "UniformArms", "ExpectedImprovement", "ThompsonSampling"),
     *("ProbabilityOfImprovement", "GPBUCB", "SorUCB", "DictionaryThompson"),
 ):
     cls = getattr(bandits, name)

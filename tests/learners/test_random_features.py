@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import squeak
 from squeak import RandomFeatureClassifier, RandomFeatureRegressor, RandomFeatures
+from squeak.core import seeds
 from squeak.core.fourier import FourierFeatures, cosine_of_turns
 from squeak.kernels import RBF, Laplacian, Linear, Matern
 from squeak.learners import KernelGradientDescent
@@ -161,6 +162,32 @@ def test_it_is_the_literal_loop(task, batch, decay, tail):
     _, expected = literal_sgd(model.features_, X, y, batch, 0.5, decay, 2, tail)
     np.testing.assert_allclose(model.coef_, expected, atol=1e-11)
     assert model.n_steps_ == 2 * -(-400 // batch)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2])
+def test_with_replacement_it_is_the_literal_loop_over_independent_draws(task, fraction):
+    """Carratino's algorithm: every batch anew from all rows, a row maybe twice; rows held out are never drawn."""
+    X, y = task
+    model = RandomFeatureRegressor(
+        RBF(1.5),
+        n_features=40,
+        batch_size=20,
+        step=0.5,
+        max_iter=1,
+        validation_fraction=fraction,
+        replacement=True,
+        random_state=0,
+    ).fit(X, y)
+    seed = seeds.draw_seed(0)
+    rows = np.flatnonzero(seeds.coins(seed, 0, 400) >= fraction)
+    drawn = seeds.generator_at(seed, seeds.ORDER, 1, 0).choice(rows, len(rows))
+    assert len(np.unique(drawn)) < 0.75 * len(rows)
+    w = np.zeros(40)
+    for start in range(0, len(drawn), 20):
+        batch = drawn[start : start + 20]
+        Z = model.features_.transform(X[batch])
+        w = w - 0.5 / model.features_.bound / 20 * Z.T @ (Z @ w + y.mean() - y[batch])
+    np.testing.assert_allclose(model.coef_, w, atol=1e-11)
 
 
 def test_all_rows_in_a_batch_are_gradient_descent(task):

@@ -8,7 +8,8 @@ import numpy as np
 def explicit_newton(Phi, y, loss, alpha, bound, eta, include=None):
     """Return predictions and a record of every round of ONS: A_0 = αI, A += η g gᵀ, clipped by the A-projection.
 
-    ``eta(t, y, prediction)`` gives η_t; ``include[t]`` says whether round t's direction enters A (SKETCHED-KONS).
+    ``eta(t, y, prediction)`` gives η_t; ``include[t]`` says which part of round t's direction enters A, 0 or 1 in
+    SKETCHED-KONS.
     """
     d = Phi.shape[1]
     A, w, g = alpha * np.eye(d), np.zeros(d), np.zeros(d)
@@ -23,8 +24,7 @@ def explicit_newton(Phi, y, loss, alpha, bound, eta, include=None):
         slope = loss.derivative(target, prediction)
         step = eta(t, target, prediction) if slope else 0.0
         g = slope * phi
-        if include is None or include[t]:
-            A = A + step * np.outer(g, g)
+        A = A + (1.0 if include is None else float(include[t])) * step * np.outer(g, g)
         record.append(
             {"prediction": prediction, "g": g, "A": A.copy(), "w": w.copy(), "eta": step, "clipped": h != 0}
         )

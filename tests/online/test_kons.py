@@ -5,10 +5,11 @@ import pytest
 
 from squeak.core.seeds import coins
 from squeak.kernels import RBF, Linear, Polynomial
-from squeak.online.kons import KonsLearner
+from squeak.online.kons import Chances, KonsLearner
 from squeak.online.losses import LOSSES
 from squeak.online.newton import StepRule
 from tests.online.oracles import exact_features, explicit_newton
+from tests.oracles import binomial_from_uniform
 
 CASES = [
     ("squared", "adaptive", 1.0),
@@ -31,7 +32,7 @@ def stream(loss, n=120, d=4, bound=0.8, seed=0):
 
 def run(X, y, loss, curvature, step, *, alpha=0.7, bound=0.8, sketch=None, kernel=None, seed=1):
     rule = StepRule(LOSSES[loss], bound, curvature, step)
-    learner = KonsLearner(kernel or Linear(), rule, alpha, sketch, 1, seed)
+    learner = KonsLearner(kernel or Linear(), rule, alpha, sketch and Chances(*sketch), 1, seed)
     return learner, learner.learn(X, y[:, None])[:, 0]
 
 
@@ -126,6 +127,40 @@ def test_the_sketch_is_kors_on_the_scaled_features():
             kept.append(t)
             weights.append(1 / p)
     assert kept == learner.heads[0].rows.tolist()
+
+
+def sketched_listing(Phi, y, alpha, bound, eta, u, *, copies, eps, smallest, parted=True):
+    """Algorithm 13 on explicit features: A += η(q/q̄)ggᵀ, q ~ B(max(τ̃, β), q̄), τ̃ of equation 3.4 on φ̄ = ġ√η·φ."""
+    n = len(y)
+    A, S, w, g, out = alpha * np.eye(n), alpha * np.eye(n), np.zeros(n), np.zeros(n), []
+    for t, phi in enumerate(Phi):
+        step = w - np.linalg.solve(A, g)
+        h = np.sign(phi @ step) * max(abs(phi @ step) - bound, 0.0)
+        w = step - (h / (phi @ np.linalg.solve(A, phi)) * np.linalg.solve(A, phi) if h else 0.0)
+        out.append(phi @ w)
+        slope = LOSSES["squared"].derivative(y[t], out[-1])
+        g = slope * phi
+        if not slope:
+            continue
+        bar = np.sqrt(eta(t, y[t], out[-1])) * g
+        p = max((1 - eps) * bar @ np.linalg.solve(S + np.outer(bar, bar), bar), smallest)
+        q = binomial_from_uniform(u[t], p, copies)
+        A += (q / copies if parted else q > 0) * np.outer(bar, bar)
+        S += q / (copies * p) * np.outer(bar, bar)
+    return np.array(out)
+
+
+def test_sketched_kons_with_copies_is_the_listing():
+    X, y = stream("squared", n=60)
+    kernel, eta, u = RBF(1.5), eta_of("squared", "worst", 0.5, 0.8), coins(3, 0, 60)
+    sketch = Chances(5.0, 0.1, copies=5, shrink=0.7)
+    learner, fast = run(X, y, "squared", "worst", 0.5, alpha=0.05, sketch=sketch, kernel=kernel, seed=3)
+    assert 5 < len(learner.heads[0].rows) < 55
+    form = {"copies": 5, "eps": 0.3, "smallest": 0.1}
+    slow = sketched_listing(exact_features(kernel, X), y, 0.05, 0.8, eta, u, **form)
+    np.testing.assert_allclose(fast, slow, atol=1e-7)
+    whole = sketched_listing(exact_features(kernel, X), y, 0.05, 0.8, eta, u, **form, parted=False)
+    assert np.abs(fast - whole).max() > 1e-3, "directions that enter wholly must be told apart"
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])

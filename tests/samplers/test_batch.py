@@ -4,6 +4,7 @@ Statistical tests fix their seeds. Unbiasedness: 9 samplers × 29 comparisons at
 below 1e-4 (see test_unbiased). Laws: chi-square tests at 1e-6 each, four of them.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, permutations
@@ -87,6 +88,21 @@ def small(monkeypatch):
 @pytest.mark.parametrize("name", UNBIASED)
 def test_weights_are_unbiased(name, few, small):
     assert not biased(partial(learn, UNBIASED[name]), few, 700).any()
+
+
+def test_weights_are_unbiased_where_often_nothing_is_kept(few):
+    """BLESS-R at oversampling·d_eff ≈ ½: a run that keeps nothing raises, and counts as weights of 0."""
+    scores = dense_scores(gram(KERNEL, few), 50.0)
+    assert 0.2 < 0.7 * scores.sum() < 0.6
+    make, totals = partial(BlessR, KERNEL, 50.0, oversampling=0.7), np.zeros(300)
+    for seed in range(300):
+        with suppress(ValueError):
+            totals[seed] = learn(make, few, seed).weights.sum() / 28
+    assert abs(totals.mean() - 1) < 5 * totals.std() / np.sqrt(300)
+    with pytest.raises(ValueError, match="none of the 28 rows was kept"):
+        learn(make, few, int(np.argmin(totals)))
+    one_for_all = np.where(totals == 0, 1.0, totals)  # the twin: a row drawn at random gets the weight 28
+    assert abs(one_for_all.mean() - 1) > 5 * totals.std() / np.sqrt(300)
 
 
 class _StoresTheRatio(BlessR):

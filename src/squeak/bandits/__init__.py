@@ -17,6 +17,7 @@ from squeak.bandits.gp_ucb import GPUCB, AutoUCB
 from squeak.bandits.minimizing import MinimizeResult, minimize
 from squeak.bandits.runs import Best, regret
 from squeak.bandits.space import Categorical, Integer, Real
+from squeak.bandits.thompson import ThompsonSampling
 
 __all__ = [
     "BKB",
@@ -35,6 +36,7 @@ __all__ = [
     "RandomFeatureUCB",
     "Real",
     "SorUCB",
+    "ThompsonSampling",
     "UniformArms",
     "bkb_oversampling",
     "fit_hyperparameters",

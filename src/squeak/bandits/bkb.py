@@ -10,9 +10,9 @@ import numpy as np
 from squeak.bandits.base import Bandit
 from squeak.bandits.evidence import LANDMARKS
 from squeak.bandits.sparse import MANY, SparsePosterior
-from squeak.core.checks import check_positive
+from squeak.core.checks import check_choice, check_positive
 from squeak.core.rows import take
-from squeak.core.thinning import keep_probability
+from squeak.core.thinning import any_survives, keep_probability
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.samplers.dictionary import Dictionary
 
@@ -41,11 +41,15 @@ class SparseBandit(Bandit):
     def _resample(self, told: IntArray, times: IntArray) -> None:
         """Draw the dictionary from scratch, by the variances so far and the new counts; make the posterior."""
         pulled = np.flatnonzero(self.counts_)
-        chance = keep_probability(self.counts_[pulled] * self._model.leverage[pulled], self.oversampling, 1)
+        chance = self._inclusion(self.counts_[pulled], self._model.leverage[pulled])
         stays = self._generator().random(len(pulled)) < chance
         if not stays.any():
             stays[np.argmax(chance)] = True
         self._update(pulled[stays], np.asarray(chance[stays] >= 1.0), told, times)
+
+    def _inclusion(self, counts: IntArray, leverage: Array) -> Array:
+        """Return the chance of every arm pulled to be in the dictionary."""
+        return keep_probability(counts * leverage, self.oversampling, 1)
 
     def _update(self, members: IntArray, sure: BoolArray, told: IntArray, times: IntArray) -> None:
         self._model.update(members, sure, *self._counted(), told, times.astype(np.float64))
@@ -100,6 +104,10 @@ class BKB(SparseBandit):
     oversampling : float
         q̄. 3 to 5 gives the regret of the exact algorithm; 1 does not. See :func:`bkb_oversampling` for the
         theorem's.
+    coins : {"arm", "pull"}
+        "arm": one coin an arm, as above. "pull": one for each pull, as the algorithm is printed; an arm is in the
+        dictionary where any of its coins is heads, with probability 1 − (1 − min(1, oversampling·σ̃_i²))^n_i, which
+        is no larger.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 
@@ -122,6 +130,16 @@ class BKB(SparseBandit):
     """
 
     kind: ClassVar[str] = "bkb"
+    OPTIONS: ClassVar[tuple[str, ...]] = ("oversampling", "coins")
+
+    def __init__(self, arms: Any, kernel: Any = None, *, coins: str = "arm", **params: Any) -> None:
+        self.coins = check_choice("coins", coins, "arm", "pull")
+        super().__init__(arms, kernel, **params)
+
+    def _inclusion(self, counts: IntArray, leverage: Array) -> Array:
+        if self.coins == "arm":
+            return super()._inclusion(counts, leverage)
+        return any_survives(keep_probability(leverage, self.oversampling, 1), counts)
 
     def _learn(self, arms: IntArray, totals: Array, times: IntArray) -> None:
         self._log_sum += self._model.information(arms, times, self.beta.inflation)

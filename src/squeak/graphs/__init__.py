@@ -4,6 +4,7 @@ from squeak.graphs.accuracy import spectral_accuracy
 from squeak.graphs.baselines import EigenFunctions, NearestLabel, SimpleHarmonic, SubSampling
 from squeak.graphs.distributed import DistributedSparsifier
 from squeak.graphs.harmonic import HarmonicClassifier, HarmonicRegressor
+from squeak.graphs.literal import KelnerLevin
 from squeak.graphs.neighbours import knn_graph
 from squeak.graphs.oracle import edge_leverage, effective_resistances
 from squeak.graphs.quantized import OnlineHarmonic
@@ -19,6 +20,7 @@ __all__ = [
     "EigenFunctions",
     "HarmonicClassifier",
     "HarmonicRegressor",
+    "KelnerLevin",
     "LaplacianSmoother",
     "NearestLabel",
     "OnlineHarmonic",

@@ -91,7 +91,8 @@ def make_plan(params: Any) -> GraphPlan:
     if theory:
         if oversampling != "theory" or None in (params.eps, params.delta, params.n):
             raise ValueError("oversampling must be a number, or 'theory' with eps, delta and n (edges)")
-        oversampling = float(squeak_oversampling(params.eps, params.delta, params.n))
+        error = Scoring(ridge).error
+        oversampling = (1.0 + error) / (1.0 - error) * squeak_oversampling(params.eps, params.delta, params.n)
     return GraphPlan(
         oversampling=check_positive("oversampling", oversampling, " or 'theory'"),
         copies=check_whole("copies", params.copies),

@@ -222,7 +222,8 @@ class StreamSparsifier(EdgeStream):
     ----------
     oversampling : float or "theory"
         Kept edges per unit of leverage: about oversampling·(nodes − 1) edges stay. "theory" takes the theorem's
-        number from ``eps``, ``delta`` and ``n`` (edges), and is far too large to use.
+        number from ``eps``, ``delta`` and ``n`` (edges), times (1 + η)/(1 − η) for scores with an error η = 0.1
+        above 1,000 nodes, and is far too large to use.
     ridge : float
         0: a spectral sparsifier. Positive: an (ε, ridge)-sparsifier, with oversampling·Tr L(L + ridge)⁻¹ edges.
     copies : int

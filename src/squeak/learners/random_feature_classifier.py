@@ -30,7 +30,7 @@ class RandomFeatureClassifier(Classifier, SgdLearner):
     ----------
     kernel : RBF, Laplacian or Matern, or a multiple of one, optional
     loss : "squared" or "logistic"
-    n_features, batch_size, step, decay, max_iter, validation_fraction, patience, tol, tail, shuffle
+    n_features, batch_size, step, decay, max_iter, validation_fraction, patience, tol, tail, shuffle, replacement
         As in :class:`RandomFeatureRegressor`.
     random_state : None, int, RandomState or Generator
 

@@ -49,6 +49,9 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, S
         Use the rows in a random order: all of them where they are in memory, block by block (65,536 rows at most)
         where they come from a source. A source that is sorted wants ``squeak.rows(..., shuffle=True)`` as well.
         False: the order they have.
+    replacement : bool
+        Draw the rows of every batch independently of each other, as the analysis has it: a pass is n draws, in
+        which some rows come twice and others not at all. From a source they are drawn within a block.
     random_state : None, int, RandomState or Generator
 
     Attributes
@@ -62,7 +65,9 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, S
 
     Notes
     -----
-    The thesis draws every batch with replacement; here a pass uses every row once, which does no worse.
+    The thesis draws every batch with replacement (``replacement=True``); by default a pass uses every row once,
+    which does no worse. Its four regimes are one row a step of length 1/n, √n passes; one row, 1/√n, one pass; √n
+    rows, 1, one pass; all rows, 1, √n passes. All have step·T = √n.
 
     References
     ----------

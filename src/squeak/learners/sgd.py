@@ -128,13 +128,20 @@ class Survey:
         """The number of rows that are learned from."""
         return self.n - (0 if self.held is None else n_rows(self.held[0]))
 
-    def passes(self, blocks: Iterator[Any], number: int, shuffle: bool) -> Iterator[tuple[Rows, Any, Any, Any]]:
-        """Yield the blocks of a pass, each with its targets, weights, and the order in which its rows are used."""
+    def passes(
+        self, blocks: Iterator[Any], number: int, shuffle: bool, replacement: bool = False
+    ) -> Iterator[tuple[Rows, Any, Any, Any]]:
+        """Yield the blocks of a pass, each with its targets, weights, and the order in which its rows are used.
+
+        With ``replacement`` that is as many independent draws from the block's rows as there are of them.
+        """
         first = 0
         for place, (X, (y, weight)) in enumerate(blocks):
             order = np.flatnonzero(coins(self.seed, first, n_rows(X)) >= self.threshold)
             first += n_rows(X)
-            if shuffle:
+            if replacement:
+                order = generator_at(self.seed, ORDER, number, place).choice(order, len(order))
+            elif shuffle:
                 order = generator_at(self.seed, ORDER, number, place).permutation(order)
             yield X, y, weight, order
 

@@ -50,6 +50,7 @@ class SgdLearner(FourierLearner):
     tol: float = 1e-3
     tail: float = 0.0
     shuffle: bool = True
+    replacement: bool = False
 
     coef_: Array = field(init=False)
     intercept_: Any = field(init=False)
@@ -124,7 +125,8 @@ class SgdLearner(FourierLearner):
         with engine.single_blas():
             for number in range(1, int(self.max_iter) + 1):
                 descent.begin(survey.n_training, float(self.tail))
-                for rows, y, weight, order in survey.passes(data.blocks(), number, bool(self.shuffle)):
+                mixed = bool(self.shuffle), bool(self.replacement)
+                for rows, y, weight, order in survey.passes(data.blocks(), number, *mixed):
                     descent.feed(rows, self._encode, y, None if weight is None else weight * scale, order)
                 coef = descent.end()
                 self._check_finite(coef, descent.step_length)

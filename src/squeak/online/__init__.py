@@ -8,6 +8,7 @@ from squeak.online.first_order import KernelOGDClassifier, KernelOGDRegressor
 from squeak.online.fogd import DualSGDClassifier, DualSGDRegressor, FOGDClassifier, FOGDRegressor
 from squeak.online.kons import KonsClassifier, KonsRegressor
 from squeak.online.nogd import NOGDClassifier, NOGDRegressor
+from squeak.online.projectron import ProjectronClassifier, ProjectronRegressor
 from squeak.online.pros_n_kons import (
     BudgetKonsClassifier,
     BudgetKonsRegressor,
@@ -36,6 +37,8 @@ __all__ = [
     "NOGDClassifier",
     "NOGDRegressor",
     "Progress",
+    "ProjectronClassifier",
+    "ProjectronRegressor",
     "ProsNKonsClassifier",
     "ProsNKonsRegressor",
     "SketchedKonsClassifier",

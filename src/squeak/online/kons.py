@@ -7,7 +7,7 @@ c_s φ_s, which also stands where a derivative is 0 (the printed b-form divides 
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,21 @@ from squeak.core.saved import Layout, RowsPiece
 from squeak.core.screening import entry_score
 from squeak.core.seeds import coins
 from squeak.core.state import number, numbers, seed, whole, wholes
+from squeak.core.thinning import count_from_uniform, keep_probability
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.newton import StepRule
 from squeak.online.second_order import SecondOrder
 from squeak.online.stored import FactorPiece, Stored
 
-Chances = tuple[float, float]
+
+class Chances(NamedTuple):
+    """How a sketch draws: q ~ Binomial(copies, min(1, (oversampling/copies)·max(shrink·τ̃, smallest)))."""
+
+    oversampling: float
+    smallest: float
+    copies: int = 1
+    shrink: float = 1.0
 
 
 class KonsHead(Stored):
@@ -38,9 +46,9 @@ class KonsHead(Stored):
     ----------
     rule : StepRule
     alpha : float
-    chances : pair of float, optional
-        Oversampling and smallest chance of a sketch: which directions enter A is then decided by KORS on the
-        features scaled by ġ√η, each kept one unweighted.
+    chances : Chances, optional
+        Of a sketch: which directions enter A is then decided by KORS on the features scaled by ġ√η. One with q of
+        its coins left enters with the part q/copies of its weight: wholly, where there is one coin.
 
     References
     ----------
@@ -89,15 +97,15 @@ class KonsHead(Stored):
         z = (kc - float(l @ self.q)) / self.alpha
         cut, prediction, slope, weight = self.rule(y, z)
         scale = float(np.sign(slope) * np.sqrt(weight))  # ġ√η
-        sketch, entered = self.sketch, slope != 0.0
-        if entered and sketch is not None:
-            sketch = self._sketched(sketch, scale * kb, weight * diag, uniform)
-            entered = sketch is not self.sketch
-        c = (weight * (z - cut) if entered else 0.0) - slope - (cut / rho if cut != 0.0 else 0.0)
+        sketch, part = self.sketch, 1.0 if slope != 0.0 else 0.0
+        if part > 0.0 and sketch is not None:
+            sketch, part = self._sketched(sketch, scale * kb, weight * diag, uniform)
+        scale, weight = scale * np.sqrt(part), weight * part
+        c = (weight * (z - cut) if part > 0.0 else 0.0) - slope - (cut / rho if cut != 0.0 else 0.0)
         self.q = self.q + c * l
         self.c = np.append(self.c, c)
-        self.gain += slope * slope * rho / (1.0 + (weight * rho if entered else 0.0))
-        if entered:
+        self.gain += slope * slope * rho / (1.0 + weight * rho)
+        if part > 0.0:
             new = scale * l
             pivot = max(self.alpha + weight * diag - float(new @ new), self.alpha)
             self.q = np.append(self.q, (scale * (kc + diag * c) - float(new @ self.q)) / np.sqrt(pivot))
@@ -105,14 +113,22 @@ class KonsHead(Stored):
             self.rows, self.D, self.sketch = np.append(self.rows, len(self.c) - 1), np.append(self.D, scale), sketch
         return prediction
 
-    def _sketched(self, sketch: GrowingCholesky, scaled: Array, diag: float, uniform: float) -> GrowingCholesky:
-        """Return the sketch with a direction, which has the weight 1/p; itself where the direction stays out."""
+    def _sketched(
+        self, sketch: GrowingCholesky, scaled: Array, diag: float, uniform: float
+    ) -> tuple[GrowingCholesky, float]:
+        """Return the sketch with a direction, and the part of it that enters A; itself and 0 where it stays out.
+
+        The direction has weight part/p in the sketch, whose rows are scaled by √part as those of A are.
+        """
         assert self.chances is not None
-        oversampling, smallest = self.chances
+        oversampling, smallest, copies, shrink = self.chances
         projected = sketch.project(scaled.reshape(1, -1))
         left = max(diag - float(np.sum(projected**2)), 0.0)
-        p = min(1.0, oversampling * max(entry_score(left, self.alpha), smallest))
-        return sketch.append(projected, np.array([[left + self.alpha * p]])) if uniform < p else sketch
+        p = float(keep_probability(max(shrink * entry_score(left, self.alpha), smallest), oversampling, copies))
+        part = count_from_uniform(uniform, p, copies) / copies
+        if part == 0.0:
+            return sketch, 0.0
+        return sketch.append(np.sqrt(part) * projected, np.array([[part * left + self.alpha * p]])), part
 
     def _take(self, found: dict[str, Any]) -> None:
         sketch = found["sketch"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from squeak.core.checks import check_positive
+from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.constructors import parameters
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.kons import _Kons
+from squeak.online.kons import Chances, _Kons
 
 
 @parameters
@@ -16,6 +16,8 @@ class _SketchedKons(_Kons):
 
     oversampling: float = 1.0
     smallest_chance: float = 0.1
+    copies: int = 1
+    eps: float = 0.0
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -23,8 +25,13 @@ class _SketchedKons(_Kons):
         if check_positive("smallest_chance", self.smallest_chance) > 1.0:
             raise ValueError(f"smallest_chance must lie in (0, 1]; it is {self.smallest_chance!r}")
 
-    def _chances(self) -> tuple[float, float]:
-        return float(self.oversampling), float(self.smallest_chance)
+        check_whole("copies", self.copies)
+        if check_between("eps", self.eps, 0.0, 1.0) == 1.0:
+            raise ValueError("eps must lie below 1: the scores' factor 1 − eps would be 0")
+
+    def _chances(self) -> Chances:
+        eps = float(self.eps)
+        return Chances(float(self.oversampling), float(self.smallest_chance), int(self.copies), 1.0 - eps)
 
 
 class SketchedKonsRegressor(_SketchedKons, OnlineRegressor):
@@ -43,10 +50,20 @@ class SketchedKonsRegressor(_SketchedKons, OnlineRegressor):
     oversampling : float
     smallest_chance : float
         The papers' β; with 1 all directions enter and it is KONS.
+    copies : int
+        Coins of a direction. 1: it enters wholly or not at all. With as many as oversampling it is the printed
+        listing: q ~ Binomial(copies, max(τ̃, β)), and the part q/copies of η·ggᵀ enters A.
+    eps : float
+        The papers' ε: scores are multiplied by 1 − ε. The theorem asks for oversampling 3·log(T/δ)/ε².
+
+    Notes
+    -----
+    The listing runs KORS apart, with coins of its own; here, as in the analysis (corollary 5.6), the coins that let
+    a direction into A are those of KORS, with the larger chance max(τ̃, β).
 
     References
     ----------
-    Thesis, algorithm 13 and theorem 5.6, with the corrections of the theory page, "Online learning".
+    Thesis, algorithm 13 and theorem 5.7, with the corrections of the theory page, "Online learning".
 
     Examples
     --------
@@ -66,7 +83,7 @@ class SketchedKonsClassifier(_SketchedKons, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, oversampling, smallest_chance, bound, curvature, step, random_state
+    kernel, loss, alpha, oversampling, smallest_chance, copies, eps, bound, curvature, step, random_state
         As in :class:`SketchedKonsRegressor` and :class:`KonsClassifier`.
 
     Examples

@@ -5,7 +5,9 @@ from squeak.samplers.bless import Bless, BlessR
 from squeak.samplers.comparing import compare
 from squeak.samplers.disqueak import Disqueak
 from squeak.samplers.exact import ExactRLS
+from squeak.samplers.given import BinomialNystrom
 from squeak.samplers.kors import Kors
+from squeak.samplers.literal import LiteralSqueak
 from squeak.samplers.merging import merge
 from squeak.samplers.planning import calibrate, plan
 from squeak.samplers.recursive import Recursive
@@ -19,6 +21,7 @@ from squeak.samplers.theory import (
     oracle_oversampling,
     recursive_oversampling,
     squeak_oversampling,
+    squeak_oversampling_aistats,
     two_step_oversampling,
 )
 from squeak.samplers.two_step import ManyStep, TwoStep
@@ -26,6 +29,7 @@ from squeak.samplers.uniform import Uniform
 from squeak.trees.tree import Tree
 
 __all__ = [
+    "BinomialNystrom",
     "Bless",
     "BlessR",
     "Disqueak",
@@ -33,6 +37,7 @@ __all__ = [
     "GreedyCholesky",
     "InkEstimate",
     "Kors",
+    "LiteralSqueak",
     "ManyStep",
     "MultinomialNystrom",
     "OnlineOracle",
@@ -54,5 +59,6 @@ __all__ = [
     "plan",
     "recursive_oversampling",
     "squeak_oversampling",
+    "squeak_oversampling_aistats",
     "two_step_oversampling",
 ]

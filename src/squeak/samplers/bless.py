@@ -90,9 +90,6 @@ class _Bless(Coins, BatchSampler):
             size = None if limit is None else Size(limit, full=ridge > asked)
             choice, looked_at = self._draw(X, plan, before, ridge, generator_at(seed, SAMPLE, level), size)
             read += looked_at
-            if choice.rows.size == 0:  # oversampling·d_eff is below a few: one row stands for all
-                one = generator_at(seed, SAMPLE, level, 1).integers(0, n_rows(X), 1)
-                choice = merge_draws(one, np.full(1, 1 / n_rows(X)), 1, ridge, choice.oversampling)
             path.append(choice)
             if ridge > asked:
                 break  # the limit was met between two ridges
@@ -269,7 +266,8 @@ class Bless(_Bless):
     kernel, ridge, oversampling, max_atoms, ratio, eps, delta, n, source, random_state
         As in :class:`BlessR`; the number of draws is kept to ``max_atoms``.
     candidates : float, optional
-        Candidates per unit of n·κ²/γ; as ``oversampling`` when left out.
+        Candidates per unit of n·κ²/γ, the papers' q₁; as ``oversampling`` when left out, and with "theory" no less
+        than 5/(ratio·(1 + eps)) times that.
 
     Attributes
     ----------
@@ -298,7 +296,7 @@ class Bless(_Bless):
         self, X: Rows, plan: Plan, before: Choice, ridge: float, rng: np.random.Generator, size: Size | None
     ) -> tuple[Choice, int]:
         n = n_rows(X)
-        asked = plan.oversampling if self.candidates is None else self.candidates
+        asked = self._asked(plan) if self.candidates is None else self.candidates
         tried = math.ceil(
             check_positive("candidates", asked) * min(n * _largest_diagonal(plan.kernel, X) / ridge, n)
         )
@@ -313,3 +311,9 @@ class Bless(_Bless):
         chances = scores / scores.sum()
         draws = rng.choice(len(rows), wanted, p=chances)
         return merge_draws(rows[draws], chances[draws] * len(rows) / n, wanted, ridge), looked_at
+
+    def _asked(self, plan: Plan) -> float:
+        """Return q₁: as oversampling, or what the theorem asks for, 5·q₂/(q·(1 + t)), where that is more."""
+        if self.oversampling != "theory" or self.eps is None:
+            return plan.oversampling
+        return plan.oversampling * max(1.0, 5.0 / (self._checked_ratio() * (1.0 + self.eps)))

@@ -36,6 +36,39 @@ def squeak_oversampling(eps: float, delta: float, n: int) -> int:
     return math.ceil(26 * rho * math.log(3 * n / delta) / eps**2)
 
 
+def squeak_oversampling_aistats(eps: float, delta: float, n: int, distributed: bool = False) -> int:
+    """Return q̄ = ⌈39·α·log(2n/δ)/ε²⌉, the conference's constant beside that of :func:`squeak_oversampling`.
+
+    α = (1 + ε)/(1 − ε) for SQUEAK, row after row, and (1 + 3ε)/(1 − ε) for DISQUEAK's trees; its proof is for a
+    ridge above 1 and a unit diagonal.
+
+    Parameters
+    ----------
+    eps, delta : float
+    n : int
+        The number of rows.
+    distributed : bool
+        Whether dictionaries meet in a tree.
+
+    Returns
+    -------
+    int
+
+    References
+    ----------
+    Calandriello, Lazaric, Valko, AISTATS 2017, theorems 1 and 2; the theory page.
+
+    Examples
+    --------
+    >>> from squeak.samplers import squeak_oversampling_aistats
+    >>> squeak_oversampling_aistats(0.5, 0.1, 1000), squeak_oversampling_aistats(0.5, 0.1, 1000, distributed=True)
+    (4635, 7725)
+    """
+    _check(eps, delta, n)
+    alpha = (1 + (3 if distributed else 1) * eps) / (1 - eps)
+    return math.ceil(39 * alpha * math.log(2 * n / delta) / eps**2)
+
+
 def kors_oversampling(eps: float, delta: float, n: int) -> int:
     """Return q̄ = ⌈(16/3)·ρ·log(2n/δ)/ε²⌉ with ρ = (1 + ε)/(1 − ε), for KORS.
 

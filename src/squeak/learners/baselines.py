@@ -1,0 +1,228 @@
+"""Baselines: other ways to make kernel regression affordable, that the literature compares with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from squeak.core.checks import check_between, check_positive, check_whole
+from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
+from squeak.core.constructors import parameters
+from squeak.core.kernels import gram, resolve
+from squeak.core.leverage import weighted_gram
+from squeak.core.nystrom import TriangularFeatures
+from squeak.core.rows import n_rows, take
+from squeak.core.seeds import ORDER, SAMPLE, draw_seed, generator_at
+from squeak.core.types import Array
+from squeak.data import PredictsBlocks, by_blocks
+from squeak.learners.base import DictionaryLearner, landmarks
+from squeak.learners.rows import KernelLearner, all_or_nothing
+from squeak.learners.tiles import atom_values
+
+
+class _Expansion(MultiOutputMixin, RegressorMixin, PredictsBlocks):
+    """f(x) = Σ_j c_j k(x, x_j) over the atoms of ``dictionary_``."""
+
+    dual_coef_: Array
+    dictionary_: Any
+    _rows_for: Any
+
+    def _keep(self, coef: Array, y: Array) -> None:
+        self.dual_coef_ = coef[:, 0] if y.ndim == 1 else coef
+
+    @by_blocks
+    def predict(self, X: Any) -> Array:
+        """Return f(x) for every row.
+
+        Parameters
+        ----------
+        X : array, CSR, table, or row source
+
+        Returns
+        -------
+        array of shape (n,) or (n, outputs)
+        """
+        rows, d = self._rows_for(X), self.dictionary_
+        values = atom_values(rows, d, self.dual_coef_.reshape(len(d), -1))
+        return values[:, 0] if self.dual_coef_.ndim == 1 else values
+
+
+@parameters
+class DivideAndConquerRidge(_Expansion, KernelLearner):
+    """The mean of kernel ridge regressions on random parts of the rows: n³/parts² time in place of n³.
+
+    Part p solves (K_p + (alpha/parts)·I)c_p = y_p, alpha/parts being λ times its number of rows as alpha is λ·n for
+    all; f is the mean of the parts' functions. With a small λ each part fits its noise, which the mean takes out.
+
+    Parameters
+    ----------
+    kernel : kernel, optional
+        RBF of the median width by default.
+    alpha : float
+        λ·n, as in :class:`KernelRidge`; with one part the two agree.
+    n_parts : int
+        At most the number of rows.
+    random_state : None, int, RandomState or Generator
+        Which row is in which part.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n,) or (n, outputs)
+    dictionary_, kernel_
+        All rows: predictions cost as much as those of exact ridge regression.
+
+    References
+    ----------
+    Zhang, Duchi, Wainwright, "Divide and conquer kernel ridge regression", COLT 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import RBF
+    >>> from squeak.learners import DivideAndConquerRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (800, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(800)
+    >>> bool(DivideAndConquerRidge(RBF(1.0), n_parts=4, random_state=0).fit(X, y).score(X, y) > 0.95)
+    True
+    """
+
+    alpha: float = field(default=1.0, kw_only=False)
+    n_parts: int = 10
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DivideAndConquerRidge:
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        alpha, seed = check_positive("alpha", self.alpha), draw_seed(self.random_state)
+        parts = check_whole("n_parts", self.n_parts)
+        data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
+        kernel, n = resolve(self._own_kernel(), data.X), n_rows(data.X)
+        targets = data.y.reshape(n, -1).astype(np.float64)
+        weight = np.ones(n) if data.weight is None else data.weight
+        parts, coef = min(parts, n), np.empty_like(targets)
+        for some in np.array_split(generator_at(seed, SAMPLE).permutation(n), parts):
+            K, root = gram(kernel, take(data.X, some)), np.sqrt(weight[some])[:, None]
+            try:
+                inverse = inverse_factor(weighted_gram(K, weight[some], alpha / parts))
+            except NotPositiveDefiniteError:
+                raise ValueError(f"alpha {alpha:g} is lost in rounding beside {kernel!r}: raise it") from None
+            coef[some] = root * (inverse.T @ (inverse @ (root * targets[some]))) / parts
+        self._keep(coef, data.y)
+        self.dictionary_ = landmarks(data.X, kernel)
+        return self
+
+
+@parameters
+class NytroRegressor(_Expansion, DictionaryLearner):
+    """NYTRO: gradient descent on the Nyström features of a dictionary, regularised by stopping early.
+
+    β ← β − step/(κ²·n)·Zᵀ(Zβ − y) from 0, Z = K_nm·R, R·Rᵀ = K_mm⁻¹ and κ² = max ‖z(x)‖²; the coefficients of the
+    atoms are R·β. After t steps it has done about what ridge regression with λ·n = κ²·n/(step·t) would, and the
+    whole path of t comes for one solution's price.
+
+    Parameters
+    ----------
+    kernel : kernel, optional
+        RBF of the median width by default.
+    sampler, dictionary, max_atoms
+        One of them at most, as in :class:`KernelRidge`.
+    step : float
+        In units of 1/κ², at most 1.
+    max_iter : int, optional
+        Steps; ⌈√n⌉ by default.
+    validation_fraction : float
+        Part of the rows that are held out; the step with the least error on them is kept. 0: the last one.
+    random_state : None, int, RandomState or Generator
+    verbose : int
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (m,) or (m, outputs)
+    n_iter_ : int
+        The step that was kept.
+    validation_errors_ : array
+        Mean squared error on the rows held out, after every step.
+    dictionary_, kernel_
+
+    References
+    ----------
+    Camoriano, Angles, Rudi, Rosasco, "NYTRO: When subsampling meets early stopping", AISTATS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import RBF
+    >>> from squeak.learners import NytroRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (800, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(800)
+    >>> model = NytroRegressor(RBF(1.0), max_atoms=40, max_iter=200, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), len(model.dictionary_)
+    (True, 40)
+    """
+
+    step: float = 1.0
+    max_iter: int | None = None
+    validation_fraction: float = 0.0
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NytroRegressor:
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_choice()
+        if check_positive("step", self.step) > 1:
+            raise ValueError(f"step must lie in (0, 1], in units of 1/κ²; it is {self.step!r}")
+        if self.max_iter is not None:
+            check_whole("max_iter", self.max_iter)
+        check_between("validation_fraction", self.validation_fraction, 0.0, 0.9)
+        seed = draw_seed(self.random_state)
+        data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
+        n = n_rows(data.X)
+        d = self._choose_dictionary(data, self._own_kernel(), None)
+        features = TriangularFeatures(d.kernel, d.atoms)
+        Z, targets = features.transform(data.X), data.y.reshape(n, -1).astype(np.float64)
+        order = generator_at(seed, ORDER).permutation(n)
+        held = min(int(self.validation_fraction * n), n - 1)
+        test, train = order[:held], np.sort(order[held:])
+        weight = np.ones(len(train)) if data.weight is None else data.weight[train]
+        largest = float(np.einsum("ij,ij->i", Z, Z).max(initial=0.0))
+        if largest <= 0:
+            raise ValueError(f"{d.kernel!r} is zero for all rows: there is nothing to learn from")
+        length = float(self.step) / (largest * float(weight.sum()))
+        beta, best, errors = np.zeros((features.rank, targets.shape[1])), None, []
+        steps = math.ceil(math.sqrt(n)) if self.max_iter is None else int(self.max_iter)
+        for _ in range(steps):
+            beta = beta - length * (Z[train].T @ (weight[:, None] * (Z[train] @ beta - targets[train])))
+            if held:
+                errors.append(float(np.mean((Z[test] @ beta - targets[test]) ** 2)))
+                best = beta if errors[-1] == min(errors) else best
+        self.validation_errors_ = np.array(errors)
+        self.n_iter_ = steps if best is None else int(np.argmin(errors)) + 1
+        self._keep(features.mixing @ (beta if best is None else best), data.y)
+        self.dictionary_ = d
+        return self

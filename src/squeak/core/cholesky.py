@@ -10,7 +10,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from squeak.core import engine
 from squeak.core.types import Array, IntArray
+
+PANEL = 256
+"""Rows or columns of a triangular matrix taken at a time, so that products skip its zeros and go to the threads."""
 
 _potrf, _pstrf, _trtri = get_lapack_funcs(("potrf", "pstrf", "trtri"), dtype=np.float64)
 
@@ -49,6 +53,34 @@ def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Ar
     return np.ascontiguousarray(inverse), pivots[:rank].astype(np.int64) - 1
 
 
+def times_transposed(columns: Array, lower: Array) -> Array:
+    """Return columns·lowerᵀ for a lower triangular matrix, in panels on the threads."""
+    m = len(lower)
+    if m <= 2 * PANEL:
+        return np.asarray(columns @ lower.T)
+    out = np.empty((len(columns), m))
+
+    def fill(panel: slice) -> None:
+        out[:, panel] = columns[:, : panel.stop] @ lower[panel, : panel.stop].T
+
+    engine.map_ordered(fill, engine.tiles(m, PANEL)[::-1])  # the largest first
+    return out
+
+
+def times(columns: Array, lower: Array) -> Array:
+    """Return columns·lower for a lower triangular matrix, in panels on the threads."""
+    m = len(lower)
+    if m <= 2 * PANEL:
+        return np.asarray(columns @ lower)
+    out = np.empty((len(columns), m))
+
+    def fill(panel: slice) -> None:
+        out[:, panel] = columns[:, panel.start :] @ lower[panel.start :, panel]
+
+    engine.map_ordered(fill, engine.tiles(m, PANEL))
+    return out
+
+
 def eliminate(running: Array, t: int, pivot: float) -> None:
     """Take row t out of the rows after it, in place: R_jk ← R_jk − R_jt R_tk/pivot for j, k > t."""
     column = running[t + 1 :, t]
@@ -65,6 +97,8 @@ class GrowingCholesky:
     ----------
     inverse : array of shape (m, m), optional
         T itself; empty when left out.
+    room : int, optional
+        How large it will become, where that is known: it then grows in place.
 
     Examples
     --------
@@ -77,9 +111,12 @@ class GrowingCholesky:
            [1., 2.]])
     """
 
-    def __init__(self, inverse: Array | None = None) -> None:
+    def __init__(self, inverse: Array | None = None, room: int = 0) -> None:
         start = np.zeros((0, 0)) if inverse is None else inverse
         self._buffer: Array = start
+        if room > len(start):
+            self._buffer = np.zeros((room, room))
+            self._buffer[: len(start), : len(start)] = start
         self._used = [len(start)]  # rows of the buffer that some factor holds; shared with the children
         self.size = len(start)
 
@@ -93,7 +130,7 @@ class GrowingCholesky:
 
     def project(self, columns: Array) -> Array:
         """Return L⁻¹ b for every row b of ``columns``: shape (r, m) in, (r, m) out."""
-        return np.asarray(columns @ self.inverse.T)
+        return times_transposed(columns, self.inverse)
 
     def diagonal_of_inverse(self) -> Array:
         """Return diag(A⁻¹) = Σ_j T_ji²."""
@@ -120,7 +157,7 @@ class GrowingCholesky:
             grown._buffer, grown._used = np.zeros((capacity, capacity)), [m]
             grown._buffer[:m, :m] = self.inverse
         grown._used[0] = grown.size
-        grown._buffer[m : m + r, :m] = -corner @ (projected @ self.inverse)
+        grown._buffer[m : m + r, :m] = -corner @ times(projected, self.inverse)
         grown._buffer[m : m + r, m : m + r] = corner
         return grown
 

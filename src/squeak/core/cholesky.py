@@ -16,6 +16,9 @@ from squeak.core.types import Array, IntArray
 PANEL = 256
 """Rows or columns of a triangular matrix taken at a time, so that products skip its zeros and go to the threads."""
 
+LARGE = 4 * PANEL
+"""A matrix of more rows is factored in panels on the threads."""
+
 _potrf, _pstrf, _trtri = get_lapack_funcs(("potrf", "pstrf", "trtri"), dtype=np.float64)
 
 
@@ -27,6 +30,8 @@ def inverse_factor(A: Array) -> Array:
     """Return L⁻¹ for A = L Lᵀ, lower triangular with zeros above the diagonal."""
     if len(A) == 0:  # LAPACK would complain on the standard streams
         return np.zeros((0, 0))
+    if len(A) > LARGE:
+        return _in_panels(np.array(A))
     lower, info = _potrf(np.asfortranarray(A), lower=1, clean=1)
     if info != 0:
         raise NotPositiveDefiniteError(f"leading minor {info} is not positive")
@@ -34,15 +39,49 @@ def inverse_factor(A: Array) -> Array:
     return np.ascontiguousarray(inverse)
 
 
+def _in_panels(A: Array) -> Array:
+    """Return L⁻¹ as :func:`inverse_factor` does, on the threads; A is written over.
+
+    LAPACK's own functions would hold the interpreter lock, and the bits of BLAS's threads depend on their number.
+    """
+    m = len(A)
+    panels = engine.tiles(m, PANEL)
+    corners: list[Array] = []
+    for number, panel in enumerate(panels):  # L takes the place of A, a panel of columns at a time
+
+        def update(rows: slice, panel: slice = panel) -> None:
+            A[rows, panel] -= A[rows, : panel.start] @ A[panel, : panel.start].T
+
+        if number:
+            engine.map_ordered(update, panels[number:])
+        corners.append(inverse_factor(A[panel, panel]))
+        A[panel.stop :, panel] = A[panel.stop :, panel] @ corners[-1].T
+    inverse = np.zeros((m, m))
+
+    def invert(number: int) -> None:  # L⁻¹, whose panels of columns do not depend on each other
+        first = panels[number]
+        inverse[first, first] = corners[number]
+        for below in range(number + 1, len(panels)):
+            rows, known = panels[below], slice(first.start, panels[below].start)
+            inverse[rows, first] = -corners[below] @ (A[rows, known] @ inverse[known, first])
+
+    engine.map_ordered(invert, range(len(panels)))
+    return inverse
+
+
 def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Array, IntArray]:
     """Return L⁻¹ and the order for A[order][:, order] = L Lᵀ, at each step the largest remaining pivot.
 
-    The order puts first what explains most of A's trace: bounds from the leading rows are then tight early.
+    The order puts first what explains most of A's trace: bounds from the leading rows are then tight early. Of a
+    large matrix only the first :data:`PANEL` pivots are chosen so; the others follow by what those leave.
     With a ``tolerance`` it ends at the first pivot below that part of the largest, and ``order`` has as many
     entries as there are pivots; without, every pivot must be positive.
     """
     if len(A) == 0:
         return np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+    if tolerance is None and len(A) > LARGE:
+        order = _first_pivots(A, PANEL)
+        return _in_panels(A[np.ix_(order, order)]), order
     smallest = 0.0 if tolerance is None else tolerance * float(A.diagonal().max())
     factor, pivots, rank, _ = _pstrf(np.asfortranarray(A), lower=1, tol=smallest)
     if tolerance is None and rank < len(A):
@@ -51,6 +90,23 @@ def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Ar
         return np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
     inverse, _ = _trtri(np.tril(factor[:rank, :rank]), lower=1, overwrite_c=1)
     return np.ascontiguousarray(inverse), pivots[:rank].astype(np.int64) - 1
+
+
+def _first_pivots(A: Array, count: int) -> IntArray:
+    """Return an order of the rows of A: the first ``count`` pivots, then the others by what those leave of them."""
+    left = A.diagonal().copy()
+    rows, chosen = np.empty((count, len(A))), np.empty(count, dtype=np.int64)
+    for step in range(count):
+        pivot = int(np.argmax(left))
+        if not left[pivot] > 0.0:
+            raise NotPositiveDefiniteError(f"only {step} of {len(A)} pivots are positive")
+        rows[step] = A[pivot] - rows[:step, pivot] @ rows[:step]
+        rows[step] /= np.sqrt(left[pivot])
+        left -= rows[step] ** 2
+        left[pivot] = -np.inf
+        chosen[step] = pivot
+    order = np.argsort(-left, kind="stable")[: len(A) - count]
+    return np.concatenate([chosen, order])
 
 
 def times_transposed(columns: Array, lower: Array) -> Array:

@@ -14,7 +14,7 @@ from squeak.core.rows import take
 from squeak.core.thinning import expected_survivors, keep_probability, thin, thin_to
 from squeak.core.types import Array, IntArray, Rows
 
-FEW = 3
+FEW = 4
 """One atom in so many tells how their number falls with the ridge, at a part FEW⁻³ of the cost."""
 
 SMALLEST_MANY = 384

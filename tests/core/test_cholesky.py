@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from squeak.core import cholesky as room
 from squeak.core.cholesky import GrowingCholesky, NotPositiveDefiniteError, inverse_factor, pivoted_inverse_factor
 
 
@@ -63,3 +64,57 @@ def test_what_is_not_positive_definite_is_refused(A):
     for factor in (inverse_factor, pivoted_inverse_factor):
         with pytest.raises(NotPositiveDefiniteError):
             factor(A - 5 * np.eye(90))
+
+
+@pytest.fixture
+def small_panels(monkeypatch):
+    """Panels of 16, so that 90 rows are many and the last panel is a small one."""
+    monkeypatch.setattr(room, "PANEL", 16)
+    monkeypatch.setattr(room, "LARGE", 40)
+
+
+@pytest.mark.usefixtures("small_panels")
+def test_panels_on_threads_are_the_factor_on_any_number_of_them(A, monkeypatch):
+    given, found = A.copy(), {}
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+        inverse = inverse_factor(A)
+        pivoted, order = pivoted_inverse_factor(A)
+        products = room.times(A[:7], inverse), room.times_transposed(A[:7], inverse)
+        found[threads] = [inverse, pivoted, order, *products]
+        assert all(np.array_equal(*pair) for pair in zip(found[threads], found["1"], strict=True))
+    assert np.array_equal(A, given)
+    np.testing.assert_allclose(inverse @ np.linalg.cholesky(A), np.eye(90), atol=1e-11)
+    np.testing.assert_allclose(pivoted @ A[np.ix_(order, order)] @ pivoted.T, np.eye(90), atol=1e-10)
+    np.testing.assert_allclose(products[0], A[:7] @ inverse, atol=1e-11)
+    np.testing.assert_allclose(products[1], A[:7] @ inverse.T, atol=1e-11)
+    assert np.array_equal(inverse, np.tril(inverse))
+    assert np.array_equal(pivoted, np.tril(pivoted))
+
+
+@pytest.mark.usefixtures("small_panels")
+def test_the_first_panel_has_the_largest_pivots_and_the_rest_is_in_order_of_what_it_leaves(A, monkeypatch):
+    _, order = pivoted_inverse_factor(A)
+    monkeypatch.setattr(room, "LARGE", 90)
+    _, full = pivoted_inverse_factor(A)
+    assert np.array_equal(order[:16], full[:16])
+    assert np.array_equal(np.sort(order), np.arange(90))
+    left = A - A[:, order[:16]] @ np.linalg.solve(A[np.ix_(order[:16], order[:16])], A[order[:16]])
+    assert np.all(np.diff(left.diagonal()[order[16:]]) <= 1e-12)
+
+
+@pytest.mark.usefixtures("small_panels")
+@pytest.mark.parametrize("shift", [5.0, 0.1001])
+def test_panels_refuse_what_is_not_positive_definite(A, shift):
+    for factor in (inverse_factor, pivoted_inverse_factor):
+        with pytest.raises(NotPositiveDefiniteError):
+            factor(A - shift * np.eye(90))
+
+
+def test_a_factor_with_room_grows_in_place(A):
+    factor = GrowingCholesky(inverse_factor(A[:50, :50]), room=90)
+    buffer = factor._buffer
+    for at in range(50, 90, 10):
+        factor = factor.append_rows(A[at : at + 10, :at], A[at : at + 10, at : at + 10])
+    assert factor._buffer is buffer
+    np.testing.assert_allclose(factor.inverse @ np.linalg.cholesky(A), np.eye(90), atol=1e-11)

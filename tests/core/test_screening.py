@@ -35,6 +35,24 @@ def test_screening_is_the_full_decision(scorer, copies, oversampling, rng):
     assert 0 < len(full) < 5000
 
 
+@pytest.mark.parametrize("oversampling", [0.2, 2.0])
+def test_screening_that_leaves_out_stages_gives_up_no_row_that_would_enter(scorer, oversampling, rng, monkeypatch):
+    """With many atoms late stages are left to the decision; the twin gives up a row more than it may."""
+    X, u = 1.5 * rng.standard_normal((5000, 3)), rng.random(5000)
+    p = keep_probability(entry_score(scorer.residuals(X), scorer.ridge), oversampling, 1)
+    full = np.flatnonzero(u < p)
+    monkeypatch.setattr(screening, "MANY", 100)
+    found = screen(scorer, X, u, oversampling=oversampling, copies=1)
+    assert np.isin(full, found).all()
+    assert len(full) < len(found) < 5000
+    first = decide(scorer, X[found[:200]], u[found[:200]], oversampling=oversampling, copies=1)
+    alone = decide(scorer, X[: found[199] + 1], u[: found[199] + 1], oversampling=oversampling, copies=1)
+    assert np.array_equal(found[first.rows], alone.rows)
+    np.testing.assert_allclose(first.probabilities, alone.probabilities, rtol=1e-9)
+    monkeypatch.setattr(screening, "SLACK", -0.02)
+    assert not np.isin(full, screen(scorer, X, u, oversampling=oversampling, copies=1)).all()
+
+
 def test_most_rows_are_given_up_after_few_kernel_evaluations(scorer, rng, monkeypatch):
     X, u = rng.standard_normal((4000, 3)), rng.random(4000)
     evaluated = []

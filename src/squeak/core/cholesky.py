@@ -10,7 +10,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from squeak.core import engine
 from squeak.core.types import Array, IntArray
+
+PANEL = 256
+"""Rows or columns of a triangular matrix taken at a time, so that products skip its zeros and go to the threads."""
+
+LARGE = 4 * PANEL
+"""A matrix of more rows is factored in panels on the threads."""
 
 _potrf, _pstrf, _trtri = get_lapack_funcs(("potrf", "pstrf", "trtri"), dtype=np.float64)
 
@@ -23,6 +30,8 @@ def inverse_factor(A: Array) -> Array:
     """Return L⁻¹ for A = L Lᵀ, lower triangular with zeros above the diagonal."""
     if len(A) == 0:  # LAPACK would complain on the standard streams
         return np.zeros((0, 0))
+    if len(A) > LARGE:
+        return _in_panels(np.array(A))
     lower, info = _potrf(np.asfortranarray(A), lower=1, clean=1)
     if info != 0:
         raise NotPositiveDefiniteError(f"leading minor {info} is not positive")
@@ -30,15 +39,49 @@ def inverse_factor(A: Array) -> Array:
     return np.ascontiguousarray(inverse)
 
 
+def _in_panels(A: Array) -> Array:
+    """Return L⁻¹ as :func:`inverse_factor` does, on the threads; A is written over.
+
+    LAPACK's own functions would hold the interpreter lock, and the bits of BLAS's threads depend on their number.
+    """
+    m = len(A)
+    panels = engine.tiles(m, PANEL)
+    corners: list[Array] = []
+    for number, panel in enumerate(panels):  # L takes the place of A, a panel of columns at a time
+
+        def update(rows: slice, panel: slice = panel) -> None:
+            A[rows, panel] -= A[rows, : panel.start] @ A[panel, : panel.start].T
+
+        if number:
+            engine.map_ordered(update, panels[number:])
+        corners.append(inverse_factor(A[panel, panel]))
+        A[panel.stop :, panel] = A[panel.stop :, panel] @ corners[-1].T
+    inverse = np.zeros((m, m))
+
+    def invert(number: int) -> None:  # L⁻¹, whose panels of columns do not depend on each other
+        first = panels[number]
+        inverse[first, first] = corners[number]
+        for below in range(number + 1, len(panels)):
+            rows, known = panels[below], slice(first.start, panels[below].start)
+            inverse[rows, first] = -corners[below] @ (A[rows, known] @ inverse[known, first])
+
+    engine.map_ordered(invert, range(len(panels)))
+    return inverse
+
+
 def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Array, IntArray]:
     """Return L⁻¹ and the order for A[order][:, order] = L Lᵀ, at each step the largest remaining pivot.
 
-    The order puts first what explains most of A's trace: bounds from the leading rows are then tight early.
+    The order puts first what explains most of A's trace: bounds from the leading rows are then tight early. Of a
+    large matrix only the first :data:`PANEL` pivots are chosen so; the others follow by what those leave.
     With a ``tolerance`` it ends at the first pivot below that part of the largest, and ``order`` has as many
     entries as there are pivots; without, every pivot must be positive.
     """
     if len(A) == 0:
         return np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+    if tolerance is None and len(A) > LARGE:
+        order = _first_pivots(A, PANEL)
+        return _in_panels(A[np.ix_(order, order)]), order
     smallest = 0.0 if tolerance is None else tolerance * float(A.diagonal().max())
     factor, pivots, rank, _ = _pstrf(np.asfortranarray(A), lower=1, tol=smallest)
     if tolerance is None and rank < len(A):
@@ -47,6 +90,51 @@ def pivoted_inverse_factor(A: Array, tolerance: float | None = None) -> tuple[Ar
         return np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
     inverse, _ = _trtri(np.tril(factor[:rank, :rank]), lower=1, overwrite_c=1)
     return np.ascontiguousarray(inverse), pivots[:rank].astype(np.int64) - 1
+
+
+def _first_pivots(A: Array, count: int) -> IntArray:
+    """Return an order of the rows of A: the first ``count`` pivots, then the others by what those leave of them."""
+    left = A.diagonal().copy()
+    rows, chosen = np.empty((count, len(A))), np.empty(count, dtype=np.int64)
+    for step in range(count):
+        pivot = int(np.argmax(left))
+        if not left[pivot] > 0.0:
+            raise NotPositiveDefiniteError(f"only {step} of {len(A)} pivots are positive")
+        rows[step] = A[pivot] - rows[:step, pivot] @ rows[:step]
+        rows[step] /= np.sqrt(left[pivot])
+        left -= rows[step] ** 2
+        left[pivot] = -np.inf
+        chosen[step] = pivot
+    order = np.argsort(-left, kind="stable")[: len(A) - count]
+    return np.concatenate([chosen, order])
+
+
+def times_transposed(columns: Array, lower: Array) -> Array:
+    """Return columns·lowerᵀ for a lower triangular matrix, in panels on the threads."""
+    m = len(lower)
+    if m <= 2 * PANEL:
+        return np.asarray(columns @ lower.T)
+    out = np.empty((len(columns), m))
+
+    def fill(panel: slice) -> None:
+        out[:, panel] = columns[:, : panel.stop] @ lower[panel, : panel.stop].T
+
+    engine.map_ordered(fill, engine.tiles(m, PANEL)[::-1])  # the largest first
+    return out
+
+
+def times(columns: Array, lower: Array) -> Array:
+    """Return columns·lower for a lower triangular matrix, in panels on the threads."""
+    m = len(lower)
+    if m <= 2 * PANEL:
+        return np.asarray(columns @ lower)
+    out = np.empty((len(columns), m))
+
+    def fill(panel: slice) -> None:
+        out[:, panel] = columns[:, panel.start :] @ lower[panel.start :, panel]
+
+    engine.map_ordered(fill, engine.tiles(m, PANEL))
+    return out
 
 
 def eliminate(running: Array, t: int, pivot: float) -> None:
@@ -65,6 +153,8 @@ class GrowingCholesky:
     ----------
     inverse : array of shape (m, m), optional
         T itself; empty when left out.
+    room : int, optional
+        How large it will become, where that is known: it then grows in place.
 
     Examples
     --------
@@ -77,9 +167,12 @@ class GrowingCholesky:
            [1., 2.]])
     """
 
-    def __init__(self, inverse: Array | None = None) -> None:
+    def __init__(self, inverse: Array | None = None, room: int = 0) -> None:
         start = np.zeros((0, 0)) if inverse is None else inverse
         self._buffer: Array = start
+        if room > len(start):
+            self._buffer = np.zeros((room, room))
+            self._buffer[: len(start), : len(start)] = start
         self._used = [len(start)]  # rows of the buffer that some factor holds; shared with the children
         self.size = len(start)
 
@@ -93,7 +186,7 @@ class GrowingCholesky:
 
     def project(self, columns: Array) -> Array:
         """Return L⁻¹ b for every row b of ``columns``: shape (r, m) in, (r, m) out."""
-        return np.asarray(columns @ self.inverse.T)
+        return times_transposed(columns, self.inverse)
 
     def diagonal_of_inverse(self) -> Array:
         """Return diag(A⁻¹) = Σ_j T_ji²."""
@@ -120,7 +213,7 @@ class GrowingCholesky:
             grown._buffer, grown._used = np.zeros((capacity, capacity)), [m]
             grown._buffer[:m, :m] = self.inverse
         grown._used[0] = grown.size
-        grown._buffer[m : m + r, :m] = -corner @ (projected @ self.inverse)
+        grown._buffer[m : m + r, :m] = -corner @ times(projected, self.inverse)
         grown._buffer[m : m + r, m : m + r] = corner
         return grown
 

@@ -61,12 +61,18 @@ class WeightedFactor:
 
     @classmethod
     def build(
-        cls, kernel: Any, atoms: Rows, weights: Array, ridge: float, values: Array | None = None
+        cls,
+        kernel: Any,
+        atoms: Rows,
+        weights: Array,
+        ridge: float,
+        values: Array | None = None,
+        room: int = 0,
     ) -> tuple[WeightedFactor, IntArray]:
         """Factor from scratch; returns the factor and the order in which it holds the atoms.
 
         Atoms that explain most come first (pivoted Cholesky of S K_II S + ridge·I).
-        ``values`` is K_II where it is known already.
+        ``values`` is K_II where it is known already; ``room`` the number of atoms that are to come in all.
         """
         with engine.single_blas():
             K = gram(kernel, atoms) if values is None else values
@@ -75,7 +81,7 @@ class WeightedFactor:
             except NotPositiveDefiniteError:
                 raise _explain(repr(kernel), K, ridge) from None
             inverse *= np.sqrt(weights[order])
-        return cls(kernel, take(atoms, order), weights[order], ridge, GrowingCholesky(inverse)), order
+        return cls(kernel, take(atoms, order), weights[order], ridge, GrowingCholesky(inverse, room)), order
 
     @classmethod
     def empty(cls, kernel: Any, rows: Rows, ridge: float) -> WeightedFactor:

@@ -26,6 +26,9 @@ Scores = TypeVar("Scores", float, Array)
 
 TILE = 2048
 FIRST_STAGE = 32
+MANY = 1024
+"""With more atoms the products of a decision cost more than the steps around them."""
+
 SLACK = 1e-10
 """Residuals are raised by this part of k(x, x), so that rounding never gives up a row that would enter."""
 
@@ -97,10 +100,14 @@ def screen(
     copies: int,
     shrink: float = 1.0,
 ) -> IntArray:
-    """Return the numbers of the rows whose uniform number is below their chance to enter.
+    """Return the numbers of the rows that could enter: all whose uniform number is below their chance, few others.
 
-    The chance is against the dictionary as it stands; rows of the block do not see each other here.
+    The chance is against the dictionary as it stands; rows of the block do not see each other here. Rows that are
+    not given up are decided on by :func:`decide`, from all atoms. So with many atoms a stage that would cost more
+    than it saves there is left out: from s of m atoms to 2s costs 3s²/m² of a decision, and saves the part of them
+    that it gives up, which is about that of the stage before.
     """
+    m = scorer.factor.size
 
     def survivors(tile: slice) -> IntArray:
         part, u = take(X, tile), uniforms[tile]
@@ -108,7 +115,7 @@ def screen(
         diag = diagonal(scorer.kernel, part)
         residual = diag.copy()
         values = np.empty((len(alive), 0))
-        for stage in stages(scorer.factor.size):
+        for stage in stages(m):
             fresh = block(scorer.kernel, take(part, alive), take(scorer.atoms, stage))
             values = np.hstack([values, fresh]) if stage.start else fresh
             v = values @ scorer.factor.inverse[stage, : stage.stop].T
@@ -117,9 +124,11 @@ def screen(
             bound = entry_score(left + SLACK * diag[alive], scorer.ridge)
             p = keep_probability(shrink * bound, oversampling, copies)
             stay = u[alive] < any_survives(p, copies)
-            alive, values = alive[stay], values[stay]
-            if not alive.size:
+            given_up = 1.0 - np.count_nonzero(stay) / len(alive)
+            alive = alive[stay]
+            if not alive.size or (m > MANY and given_up * m**2 < 3 * stage.stop**2):
                 break
+            values = values[stay]
         return np.asarray(alive + tile.start)
 
     parts = engine.map_ordered(survivors, engine.tiles(n_rows(X), TILE))

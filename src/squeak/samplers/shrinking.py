@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,18 @@ from squeak.core.rows import take
 from squeak.core.thinning import expected_survivors, keep_probability, thin, thin_to
 from squeak.core.types import Array, IntArray, Rows
 
+FEW = 4
+"""One atom in so many tells how their number falls with the ridge, at a part FEW⁻³ of the cost."""
+
+SMALLEST_MANY = 384
+"""Below this number of atoms all of them are asked."""
+
+STALE = 1.25
+"""A ridge raised with foresight may fall short: up to this part of the limit, known scores are scaled to fit."""
+
+FASTEST = 4.0
+"""With foresight the ridge is raised by no more than this factor at a time."""
+
 
 @dataclass(frozen=True)
 class Thinned:
@@ -23,6 +35,48 @@ class Thinned:
     probabilities: Array
     counts: IntArray
     scorer: WeightedFactor
+
+
+@dataclass(frozen=True)
+class _Atoms:
+    """The atoms before a shrink, and how many of them would survive it at any ridge."""
+
+    kernel: Any
+    rows: Rows
+    probabilities: Array
+    counts: IntArray
+    oversampling: float
+    copies: int
+    factor: float
+    shift: float
+
+    @cached_property
+    def K(self) -> Array:
+        """The kernel matrix, computed where it is needed."""
+        return gram(self.kernel, self.rows)
+
+    def chances_at(self, ridge: float) -> Array:
+        """Return the probabilities that the atoms would have at a ridge."""
+        weights = self.counts / (self.copies * self.probabilities)
+        scores = dictionary_scores(self.K, weights, self.shift * ridge, self.factor)
+        return keep_probability(scores, self.oversampling, self.copies)
+
+    def survivors(self, chances: Array) -> float:
+        """Return the mean number of atoms that chances leave."""
+        return expected_survivors(self.probabilities, self.counts, chances)
+
+    def few(self) -> _Atoms:
+        """Return one atom in :data:`FEW`, each standing for as many: their number falls with the ridge alike.
+
+        A weight FEW times as large is a ridge FEW times smaller and scores FEW times larger.
+        """
+        if len(self.counts) < SMALLEST_MANY:
+            return self
+        some = slice(0, None, FEW)
+        oversampling, shift = self.oversampling / FEW, self.shift / FEW
+        rows = take(self.rows, np.arange(len(self.counts))[some])
+        p, counts = self.probabilities[some], self.counts[some]
+        return _Atoms(self.kernel, rows, p, counts, oversampling, self.copies, self.factor, shift)
 
 
 def shrink(
@@ -39,6 +93,7 @@ def shrink(
     max_atoms: int | None = None,
     scores: Array | None = None,
     score_ridge: float | None = None,
+    grown: float | None = None,
 ) -> Thinned:
     """Lower every probability to the atom's score within the dictionary, thin, and factor what is left.
 
@@ -58,52 +113,70 @@ def shrink(
         The atoms' scores at ``ridge`` where they are known already.
     score_ridge : float, optional
         The ridge that scores are computed with where it is not ``ridge``: the papers' (1 + (j − 1)ε)·ridge.
+    grown : float, optional
+        More rows will come, until there are ``grown·max_atoms`` atoms: where there are too many, raise the ridge to
+        what it will have to be then (:func:`_ahead`). At that time its scores are the right ones and are known,
+        so no ridge need be tried out.
 
     References
     ----------
-    Thesis, algorithm 10 (DICT-MERGE); the theory page.
+    Thesis, algorithm 10 (DICT-MERGE) and section 3.3.4 (a ridge that grows); the theory page.
     """
-    K = gram(kernel, atoms)
     shift = 1.0 if score_ridge is None else score_ridge / ridge
-    kept = np.arange(len(counts))
-
-    def chances_at(trial: float) -> Array:
-        """The probabilities that the atoms would have at another ridge."""
-        scores = dictionary_scores(K, counts / (copies * probabilities), shift * trial, factor)
-        return keep_probability(scores, oversampling, copies)
-
-    chances = chances_at(ridge) if scores is None else keep_probability(scores, oversampling, copies)
+    all_atoms = _Atoms(kernel, atoms, probabilities, counts, oversampling, copies, factor, shift)
+    chances = all_atoms.chances_at(ridge) if scores is None else keep_probability(scores, oversampling, copies)
     if max_atoms is not None and len(counts) > max_atoms:
-        ridge, chances = _fitting_ridge(ridge, chances, chances_at, probabilities, counts, max_atoms)
+        expected = all_atoms.survivors(chances)
+        if expected > max_atoms * (1.0 if grown is None else STALE):
+            if grown is not None and len(counts) >= SMALLEST_MANY:  # most of the way, cheaply
+                few = all_atoms.few()
+                first = few.chances_at(ridge)
+                ridge, _ = _fitting_ridge(ridge, first, few, max_atoms * few.survivors(first) / expected)
+                chances = all_atoms.chances_at(ridge)
+            ridge, chances = _fitting_ridge(ridge, chances, all_atoms, max_atoms)
+            expected = all_atoms.survivors(chances)
+        if grown is not None:
+            ridge = _ahead(ridge, expected / max_atoms, all_atoms.few(), grown)
         probabilities, counts = thin_to(probabilities, counts, chances, max_atoms, rng)
     else:
         probabilities, counts = thin(probabilities, counts, chances, rng)
-    alive = counts > 0
-    probabilities, counts, kept = probabilities[alive], counts[alive], kept[alive]
+    kept = np.flatnonzero(counts)
+    probabilities, counts = probabilities[kept], counts[kept]
     weights = counts / (copies * probabilities)
-    values = K[np.ix_(kept, kept)]
-    rebuilt, order = WeightedFactor.build(kernel, take(atoms, kept), weights, ridge, values)
+    known = all_atoms.__dict__.pop("K", None)
+    values = None if known is None else known[np.ix_(kept, kept)]
+    del known
+    room = 0 if grown is None else int(grown * len(kept)) + 1
+    rebuilt, order = WeightedFactor.build(kernel, take(atoms, kept), weights, ridge, values, room)
     return Thinned(kept[order], probabilities[order], counts[order], rebuilt)
 
 
-def _fitting_ridge(
-    ridge: float,
-    chances: Array,
-    chances_at: Callable[[float], Array],
-    probabilities: Array,
-    counts: IntArray,
-    max_atoms: int,
-) -> tuple[float, Array]:
+def _ahead(ridge: float, fullness: float, atoms: _Atoms, grown: float) -> float:
+    """Return the ridge that will be needed when the dictionary has grown by the factor ``grown`` again.
+
+    Of rows from one law the effective dimension depends on ridge/n alone, so it grows with the rows as it falls
+    with the ridge: E ~ (n/ridge)^s. The slope s is measured on the atoms. At a ridge f times what is needed now,
+    E·f^(−s)·(g^s − 1)/s atoms come in while the rows grow by a factor g. They are (grown − 1)·E at the time when
+    g = f, when the ridge is the one needed, for f = (1 − s·(grown − 1))^(−1/s).
+
+    Parameters
+    ----------
+    fullness : float
+        How many atoms the present ridge asks for, as a part of the limit.
+    """
+    now, later = (atoms.survivors(atoms.chances_at(trial)) for trial in (ridge, 2.0 * ridge))
+    slope = float(np.clip(np.log2(now / later), 0.05, 1.0))
+    lead = (1.0 - slope * min(grown - 1.0, 0.5)) ** (-1.0 / slope)
+    return ridge * float(np.clip(lead * fullness ** (1.0 / slope), 1.0, FASTEST))
+
+
+def _fitting_ridge(ridge: float, chances: Array, atoms: _Atoms, max_atoms: float) -> tuple[float, Array]:
     """Return the ridge, raised just so far that the survivors fit, and the probabilities at it.
 
     They fit when their mean number is at most ``max_atoms``; 5% less is near enough, for the rest is filled up. The
     number falls smoothly with the ridge, so a secant on the logarithms finds it in a few factorisations.
     """
-
-    def survivors(chances: Array) -> float:
-        return expected_survivors(probabilities, counts, chances)
-
-    low, low_expected, slope = ridge, survivors(chances), -0.5
+    low, low_expected, slope = ridge, atoms.survivors(chances), -0.5
     if low_expected <= max_atoms:
         return ridge, chances
     high, high_expected, high_chances = np.inf, 0.0, chances
@@ -113,8 +186,8 @@ def _fitting_ridge(
         if high < np.inf:
             step = np.clip(step, 0.1 * np.log(high / low), 0.9 * np.log(high / low))
         trial = float(low * np.exp(step))
-        chances = chances_at(trial)
-        expected = survivors(chances)
+        chances = atoms.chances_at(trial)
+        expected = atoms.survivors(chances)
         slope = min(-0.05, (np.log(max(expected, 1e-3)) - np.log(low_expected)) / step)
         if expected > max_atoms:
             low, low_expected = trial, expected

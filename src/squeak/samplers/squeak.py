@@ -104,7 +104,7 @@ class Squeak(StreamSampler):
             return state.scorer.ridge
         return max(state.scorer.ridge, check_ridge(state.plan.schedule(state.n_seen)))
 
-    def _thinned(self, state: State, rng: np.random.Generator) -> State:
+    def _thinned(self, state: State, rng: np.random.Generator, grown: float | None = None) -> State:
         plan = state.plan
         order = np.argsort(state.indices)  # not the factor's order, which rounding may turn
         ridge = self._ridge_due(state)
@@ -121,6 +121,7 @@ class Squeak(StreamSampler):
                 rng=rng,
                 max_atoms=plan.max_atoms,
                 scores=state.scorer.atom_scores(plan.shrink)[order] if ridge == state.scorer.ridge else None,
+                grown=grown,
             )
         return replace(
             state,
@@ -132,7 +133,7 @@ class Squeak(StreamSampler):
         )
 
     def _shrink(self, state: State) -> State:
-        return self._thinned(state, generator_at(state.seed, SHRINK, state.n_seen))
+        return self._thinned(state, generator_at(state.seed, SHRINK, state.n_seen), GROWTH)
 
     def _finished(self, state: State) -> State:
         """Thin a copy where the limit or a growing ridge asks for it; the stream itself goes on unthinned."""

@@ -35,7 +35,7 @@ LARGEST_CUT = 65_536
 """Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.data.block_rows`."""
 
 SMALLEST_BLOCK, LARGEST_BLOCK = 256, 16_384
-"""Rows screened together: as many as were seen, within these; a matter of speed only."""
+"""Rows screened together: as many as were seen or as come before a shrink, within these; a matter of speed only."""
 
 
 class Keeper(Protocol):
@@ -273,7 +273,7 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
         """Take in checked rows; what was taken in before an interrupt stays."""
         n, at = n_rows(X), 0
         while at < n:
-            size = min(max(SMALLEST_BLOCK, state.n_seen), LARGEST_BLOCK)
+            size = min(max(SMALLEST_BLOCK, min(state.n_seen, state.rows_to_shrink())), LARGEST_BLOCK)
             after = self._absorb_block(state, take(X, slice(at, min(at + size, n))))
             self._commit(after, shrunk=after.shrink_at != state.shrink_at, first=state.n_seen == 0)
             bar.advance(after.n_seen - state.n_seen)

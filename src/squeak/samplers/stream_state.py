@@ -50,6 +50,12 @@ class State:
         """The number of atoms."""
         return int(self.indices.size)
 
+    def rows_to_shrink(self) -> int:
+        """Return about how many rows will come before the next shrink, if atoms enter at the rate so far."""
+        if self.shrink_at is None or not self.size:
+            return self.n_seen
+        return (self.shrink_at - self.size) * self.n_seen // self.size
+
     def facts(self) -> dict[str, float]:
         """Return what the history records of a state."""
         return {

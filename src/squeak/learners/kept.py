@@ -1,17 +1,18 @@
 """FALKON on kernel values kept in float32: half the memory and half the time of a pass, a third of a kernel's time.
 
-Every pass uses the same rounded values K̃, so the iterations solve a neighbouring problem to the end and no matrix
-loses its definiteness. How far its solution is from that of K is known beforehand. With features z = Mᵀk rounding
-adds noise of variance ε²·‖M_k‖² to feature k, ε ≈ 2·10⁻⁷·(root mean square of k). Features of ever smaller pivots
-have ever larger columns M_k and ever less energy e_k = Σ w z_k²: the last ones are dropped where that costs less
-than their noise. As parts of the objective (for residuals that look like noise; that is looked at afterwards),
+Every pass uses the same rounded values K̃, so the iterations solve a neighbouring problem and no matrix loses its
+definiteness. How far its solution is from that of K is known beforehand. With features z = Mᵀk rounding adds noise
+of variance ε²·‖M_k‖² to feature k, ε ≈ 6·10⁻⁸·(root mean square of k). Features of ever smaller pivots have ever
+larger columns M_k and ever less energy e_k = Σ w z_k²: the last ones are dropped where that costs less than their
+noise. As parts of the objective (for residuals that look like noise; that is looked at afterwards),
 
     dropped features cost  Σ_{k ≥ r} e_k/(alpha·n),    rounding  Σ_{k < r} ε²‖M_k‖²/(e_k + alpha).
 
-If both are small (:data:`ACCEPTED`), float32 is good enough. If not, or if the fit leaves so little that the
-assumption says nothing, the gradient is computed in float64 after the iterations, one pass, and its equation solved
-by the float32 iterations again (iterative refinement), until what is left to gain is small in float64. That works
-as long as the noise beside alpha, n·ε²‖M_k‖²/(e_k + alpha), is well below 1; else float32 cannot serve.
+Products in float32 round three times as much. After the iterations the gradient is therefore computed once in
+float64, from the values K̃ in memory, and its equation solved by the float32 iterations again (iterative
+refinement), until what is left to gain is small in float64. Where the cost above is too large, or the fit leaves so
+little that residuals are no noise, gradients are those of K itself, computed anew. All that works as long as the
+noise beside alpha, n·ε²‖M_k‖²/(e_k + alpha), is well below 1; else float32 cannot serve.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from squeak.core.nystrom import Features, FixedFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, Rows
-from squeak.learners.cached import KernelValues, kept_in_memory
+from squeak.learners.cached import kept_in_memory
 from squeak.learners.data import ArrayTraining
 from squeak.learners.falkon import (
     Preconditioner,
@@ -37,23 +38,29 @@ from squeak.learners.falkon import (
     conjugate_gradient,
     preconditioner,
 )
-from squeak.learners.tiles import in_precision_of, power_of_two, sum_tiles
+from squeak.learners.tiles import power_of_two, sum_tiles
 from squeak.trees.sums import Arrays
 
-GAIN = 1e-5
-"""The iterations end when no more than this part of the objective is left to gain: the fourth digit of an error."""
+GAIN = 1e-6
+"""The iterations end when no more than this part of the objective is left to gain, in float64 twice as much."""
 
-ACCEPTED = 2e-5
-"""The part of the objective that float32 may cost without a look in float64."""
+COARSE = 1e-4
+"""While products are in float32 they end at what these round, but not above this part."""
 
-CONTRACTS = 0.25
+ACCEPTED = 6e-5
+"""The part of the objective that rounded values may cost: noise, which makes no prediction better."""
+
+CONTRACTS = 0.5
 """Noise beside alpha, as a part of it, up to which the iterations in float32 refine a solution in float64."""
 
 EXPLAINED = 1e-3
 """An objective below this part of Σ w y² leaves residuals that are no noise: the gradient is then looked at."""
 
-EPSILON = 2e-7
-"""The error of a kernel value in float32, as a part of their root mean square: exponent, product, rounding."""
+EPSILON = 6e-8
+"""The error of a kernel value in float32, as a part of their root mean square: exponent and rounding."""
+
+ROUNDED = 2e-7 / EPSILON
+"""What products in float32 add to it."""
 
 LOOKED_AT = 512
 """Rows whose kernel values are computed in float64 to see what float32 would cost."""
@@ -64,12 +71,14 @@ HUGE = 1e30
 
 @dataclass(frozen=True)
 class Outlook:
-    """What float32 would cost on some rows: how many features to use, and whether to look at the gradient after."""
+    """What float32 would cost on some rows: how many features to use, and whether gradients must be those of K."""
 
     rank: int
     cost: float
-    """As a part of the objective."""
-    refine: bool
+    """Of rounded values, as a part of the objective."""
+    exactly: bool
+    noise: float = 0.0
+    """Of rounded products, as a part of the objective."""
     reason: str = ""
     """Why float32 cannot serve; empty where it can."""
 
@@ -79,7 +88,7 @@ def outlook(data: ArrayTraining, features: Features, alpha: float, seed: int) ->
     X, n = data.X, n_rows(data.X)
     largest = float(diagonal(features.kernel, X).max()) * float(diagonal(features.kernel, features.atoms).max())
     if not 1.0 / HUGE < largest < HUGE:
-        return Outlook(0, np.inf, False, "kernel values are too large or too small for float32")
+        return Outlook(0, np.inf, False, 0.0, "kernel values are too large or too small for float32")
     rows = drawn_rows(n, LOOKED_AT, seed, 90)
     weight = np.ones(n) if data.weight is None else np.asarray(data.weight, dtype=np.float64)
     weight = weight / weight.max()  # squares must be numbers; alpha is taken in the same unit
@@ -92,16 +101,16 @@ def outlook(data: ArrayTraining, features: Features, alpha: float, seed: int) ->
     beside = total * noise / (energy + alpha)
     dropped = np.append(np.cumsum(weighted[::-1])[::-1], 0.0)[1:] / (alpha * total)
     rounding = float(np.sum(weight**2)) / total**2 * np.cumsum(beside)
-    best = int(np.argmin(dropped + rounding))
-    cost = float(dropped[best] + rounding[best])
-    if cost <= ACCEPTED:
-        return Outlook(best + 1, cost, False)
-    enough = int(np.argmax(dropped <= GAIN / 2))
-    if float(beside[: enough + 1].max()) <= CONTRACTS:
-        return Outlook(enough + 1, cost, True)
-    return Outlook(
-        0, cost, False, f"alpha {alpha * unit:.3g} is too small for float32 beside K_MM's smallest pivots"
-    )
+    allowed = np.maximum.accumulate(ROUNDED**2 * beside) <= CONTRACTS
+    costs = np.where(allowed, dropped + rounding, np.inf)
+    best = int(np.argmin(costs))
+    exactly = not costs[best] <= ACCEPTED
+    if exactly:  # as many features as the iterations can refine
+        best = int(np.count_nonzero(allowed)) - 1
+    if best < 0 or dropped[best] > ACCEPTED:
+        words = f"alpha {alpha * unit:.3g} is too small for float32 beside the last pivots of K_MM"
+        return Outlook(0, np.inf, False, 0.0, words)
+    return Outlook(best + 1, float(costs[best]), exactly, ROUNDED**2 * float(rounding[best]))
 
 
 def drawn_rows(n: int, count: int, seed: int, stream: int) -> Any:
@@ -190,7 +199,7 @@ class ResidualTerm:
         m, outputs = self.coef.shape
 
         def add(sums: Arrays, tile: slice) -> None:
-            values = block(self.features.kernel, take(X, tile), self.features.atoms)
+            values = np.asarray(block(self.features.kernel, take(X, tile), self.features.atoms), dtype=np.float64)
             missed = y[tile].reshape(len(values), -1) - values @ self.coef
             weighted = missed if weight is None else weight[tile][:, None] * missed
             sums[0][:] += values.T @ weighted
@@ -275,6 +284,7 @@ class KeptFalkon:
         def product(v: Array) -> Array:
             return np.asarray(kept.sum(ProductTerm(seen, v))[0])
 
+        gain = float(np.clip(view.noise, GAIN, COARSE))
         P, drawn = self._first(kept, used, d, seen)
         found, done = None, 0
         while found is None or (not found.converged and done < self.max_iter):
@@ -284,16 +294,18 @@ class KeptFalkon:
                 P, drawn = self._refreshed(kept, used, P, drawn, found)
                 start = found.beta
             most = min(CHUNK if self.callback is None else self.max_iter, self.max_iter - done)
-            found = conjugate_gradient(product, right, P, most, self.tol, start, after, square, GAIN)
+            found = conjugate_gradient(product, right, P, most, self.tol, start, after, square, gain)
             done += found.n_iter
         assert found.objective is not None
         solution = KeptSolution(used, found.beta, P.S, None, float(weight), done, found.residuals, found.condition)
         solution.in_memory = kept.X.kept / kept.X.shape[0]
         solution.left, solution.converged = float(found.left.max(initial=0.0)), found.converged
         solution.residual = np.maximum(found.objective - self.alpha * np.square(found.beta).sum(axis=0), 0.0)
-        stalled = not found.converged and done < self.max_iter and self.callback is None
-        if view.refine or stalled or self._look_again(data, kept.X, used, found, square):
-            solution = self._refined(data, features, product, P, found, solution)
+        if self.callback is None and done < self.max_iter:
+            exactly = view.exactly or self._shows_rounding(data, used, found, square)
+            rows, own = (data, features) if exactly else (kept, seen)
+            solution = self._refined(rows, own, product, P, found, solution)
+            solution.words = " and gradients in float64" if exactly and not solution.words else solution.words
         solution.beta, solution.residual = solution.beta * unit, solution.residual * unit**2
         return solution
 
@@ -330,17 +342,13 @@ class KeptFalkon:
             return self._from_rows(kept, features, more)
         return P, drawn
 
-    def _look_again(
-        self, data: ArrayTraining, values: KernelValues, features: Features, found: Solution, square: Array
-    ) -> bool:
-        """Tell whether the gradient should be computed in float64: little is left, or predictions show rounding."""
+    def _shows_rounding(self, data: ArrayTraining, features: Features, found: Solution, square: Array) -> bool:
+        """Tell whether rounded values are felt: little is left to explain, or predictions differ from float64's."""
         assert found.objective is not None
-        if self.callback is not None or not found.converged:
-            return False
         rows = drawn_rows(n_rows(data.X), LOOKED_AT, self.seed, 92)
         X, coef = take(data.X, rows), features.mixing @ found.beta
         exact = block(features.kernel, X, features.atoms) @ coef
-        missed = np.square(exact - in_precision_of(against32(features.kernel, features.atoms)(X), coef))
+        missed = np.square(exact - against32(features.kernel, features.atoms)(X).astype(np.float64) @ coef)
         weight = np.ones(len(rows)) if data.weight is None else np.asarray(data.weight)[rows]
         cost = n_rows(data.X) / len(rows) * (weight @ missed)
         return bool(np.any((found.objective < EXPLAINED * square) | (cost > ACCEPTED * found.objective)))
@@ -348,7 +356,7 @@ class KeptFalkon:
     def _refined(
         self,
         data: ArrayTraining,
-        features: Features,
+        features: Any,
         product: Callable[[Array], Array],
         P: Preconditioner,
         found: Solution,
@@ -365,8 +373,8 @@ class KeptFalkon:
             left = inside + np.square(gradient[r:]).sum(axis=0) / self.alpha
             share = float(np.max(left / np.maximum(objective, np.finfo(np.float64).tiny), initial=0.0))
             solution.left, solution.residual = share, residual
-            if share <= ACCEPTED:
-                return replace(solution, converged=True, words=" and refined in float64")
+            if share <= 2 * GAIN:
+                return replace(solution, converged=True)
             if not share <= CONTRACTS * before:
                 break
             before = share

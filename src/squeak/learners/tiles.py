@@ -114,7 +114,7 @@ def atom_values(rows: Rows, d: Any, coef: Array, shift: Any = 0.0) -> Array:
     values_of, few = against(d.kernel, d.atoms), int(np.clip(FEW_BYTES // (8 * max(len(d), 1)), 16, 512))
 
     def fill(tile: slice) -> None:
-        for start in range(tile.start, tile.stop, few):  # values that stay in the cache, in memory that is used again
+        for start in range(tile.start, tile.stop, few):  # stay in the cache, and in memory that is used again
             some = slice(start, min(start + few, tile.stop))
             out[some] = values_of(take(rows, some)) @ coef - shift
 

@@ -1,18 +1,10 @@
 """FALKON on kernel values kept in float32: half the memory and half the time of a pass, a third of a kernel's time.
 
-Every pass uses the same rounded values K̃, so the iterations solve a neighbouring problem and no matrix loses its
-definiteness. How far its solution is from that of K is known beforehand. With features z = Mᵀk rounding adds noise
-of variance ε²·‖M_k‖² to feature k, ε ≈ 6·10⁻⁸·(root mean square of k). Features of ever smaller pivots have ever
-larger columns M_k and ever less energy e_k = Σ w z_k²: the last ones are dropped where that costs less than their
-noise. As parts of the objective (for residuals that look like noise; that is looked at afterwards),
-
-    dropped features cost  Σ_{k ≥ r} e_k/(alpha·n),    rounding  Σ_{k < r} ε²‖M_k‖²/(e_k + alpha).
-
-Products in float32 round three times as much. After the iterations the gradient is therefore computed once in
-float64, from the values K̃ in memory, and its equation solved by the float32 iterations again (iterative
-refinement), until what is left to gain is small in float64. Where the cost above is too large, or the fit leaves so
-little that residuals are no noise, gradients are those of K itself, computed anew. All that works as long as the
-noise beside alpha, n·ε²‖M_k‖²/(e_k + alpha), is well below 1; else float32 cannot serve.
+Every pass uses the same rounded values, so the iterations solve a neighbouring problem and no matrix loses its
+definiteness; :mod:`squeak.learners.rounding` tells beforehand how far its solution is from that of exact values.
+After the iterations the gradient is computed once in float64, from the values in memory, and its equation solved by
+the float32 iterations again (iterative refinement), until what is left to gain is small in float64. Where rounded
+values would cost too much, or residuals turn out to be no noise, gradients are those of exact values, computed anew.
 """
 
 from __future__ import annotations
@@ -23,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.kernels import against32, block, diagonal
-from squeak.core.nystrom import Features, FixedFeatures
+from squeak.core.kernels import against32, block
+from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
-from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, Rows
 from squeak.learners.cached import kept_in_memory
 from squeak.learners.data import ArrayTraining
@@ -38,6 +29,15 @@ from squeak.learners.falkon import (
     conjugate_gradient,
     preconditioner,
 )
+from squeak.learners.rounding import (
+    ACCEPTED,
+    CONTRACTS,
+    LOOKED_AT,
+    Outlook,
+    drawn_rows,
+    leading_features,
+    outlook,
+)
 from squeak.learners.tiles import power_of_two, sum_tiles
 from squeak.trees.sums import Arrays
 
@@ -47,84 +47,8 @@ GAIN = 1e-6
 COARSE = 1e-4
 """While products are in float32 they end at what these round, but not above this part."""
 
-ACCEPTED = 6e-5
-"""The part of the objective that rounded values may cost: noise, which makes no prediction better."""
-
-CONTRACTS = 0.5
-"""Noise beside alpha, as a part of it, up to which the iterations in float32 refine a solution in float64."""
-
 EXPLAINED = 1e-3
 """An objective below this part of Σ w y² leaves residuals that are no noise: the gradient is then looked at."""
-
-EPSILON = 6e-8
-"""The error of a kernel value in float32, as a part of their root mean square: exponent and rounding."""
-
-ROUNDED = 2e-7 / EPSILON
-"""What products in float32 add to it."""
-
-LOOKED_AT = 512
-"""Rows whose kernel values are computed in float64 to see what float32 would cost."""
-
-HUGE = 1e30
-"""k(x, x)·k(z, z) from which float32 has no room for products."""
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What float32 would cost on some rows: how many features to use, and whether gradients must be those of K."""
-
-    rank: int
-    cost: float
-    """Of rounded values, as a part of the objective."""
-    exactly: bool
-    noise: float = 0.0
-    """Of rounded products, as a part of the objective."""
-    reason: str = ""
-    """Why float32 cannot serve; empty where it can."""
-
-
-def outlook(data: ArrayTraining, features: Features, alpha: float, seed: int) -> Outlook:
-    """Return what float32 would cost, from the kernel values of some rows in float64."""
-    X, n = data.X, n_rows(data.X)
-    largest = float(diagonal(features.kernel, X).max()) * float(diagonal(features.kernel, features.atoms).max())
-    if not 1.0 / HUGE < largest < HUGE:
-        return Outlook(0, np.inf, False, 0.0, "kernel values are too large or too small for float32")
-    rows = drawn_rows(n, LOOKED_AT, seed, 90)
-    weight = np.ones(n) if data.weight is None else np.asarray(data.weight, dtype=np.float64)
-    weight = weight / weight.max()  # squares must be numbers; alpha is taken in the same unit
-    unit = 1.0 if data.weight is None else float(np.max(data.weight))
-    K = block(features.kernel, take(X, rows), features.atoms)
-    squares = np.square(K @ features.mixing)
-    some, total, alpha = weight[rows], float(weight.sum()), alpha / unit
-    energy, weighted = n / len(rows) * (some @ squares), n / len(rows) * (some**2 @ squares)
-    noise = EPSILON**2 * float(np.mean(np.square(K))) * np.einsum("ij,ij->j", features.mixing, features.mixing)
-    beside = total * noise / (energy + alpha)
-    dropped = np.append(np.cumsum(weighted[::-1])[::-1], 0.0)[1:] / (alpha * total)
-    rounding = float(np.sum(weight**2)) / total**2 * np.cumsum(beside)
-    allowed = np.maximum.accumulate(ROUNDED**2 * beside) <= CONTRACTS
-    costs = np.where(allowed, dropped + rounding, np.inf)
-    best = int(np.argmin(costs))
-    exactly = not costs[best] <= ACCEPTED
-    if exactly:  # as many features as the iterations can refine
-        best = int(np.count_nonzero(allowed)) - 1
-    if best < 0 or dropped[best] > ACCEPTED:
-        words = f"alpha {alpha * unit:.3g} is too small for float32 beside the last pivots of K_MM"
-        return Outlook(0, np.inf, False, 0.0, words)
-    return Outlook(best + 1, float(costs[best]), exactly, ROUNDED**2 * float(rounding[best]))
-
-
-def drawn_rows(n: int, count: int, seed: int, stream: int) -> Any:
-    """Return the numbers of some rows, ascending, drawn without replacement; all of them where they are few."""
-    if count >= n:
-        return np.arange(n)
-    return np.sort(generator_at(seed, SAMPLE, stream).choice(n, count, replace=False))
-
-
-def leading_features(features: Features, rank: int) -> Features:
-    """Return the first features, those of the largest pivots: on the span of these atoms."""
-    if rank == features.rank:
-        return features
-    return FixedFeatures(features.kernel, features.atoms, np.ascontiguousarray(features.mixing[:, :rank]))
 
 
 @dataclass(frozen=True)
@@ -301,12 +225,19 @@ class KeptFalkon:
         solution.in_memory = kept.X.kept / kept.X.shape[0]
         solution.left, solution.converged = float(found.left.max(initial=0.0)), found.converged
         solution.residual = np.maximum(found.objective - self.alpha * np.square(found.beta).sum(axis=0), 0.0)
-        if self.callback is None and done < self.max_iter:
-            exactly = view.exactly or self._shows_rounding(data, used, found, square)
+        if self.callback is None and found.converged:
+            exactly = view.exactly or self._is_felt(data, features, view, found, square)
             rows, own = (data, features) if exactly else (kept, seen)
-            solution = self._refined(rows, own, product, P, found, solution)
-            solution.words = " and gradients in float64" if exactly and not solution.words else solution.words
-        solution.beta, solution.residual = solution.beta * unit, solution.residual * unit**2
+            solution = self._refined(rows, own, view, product, P, found, solution)
+            if exactly and solution.beta is not None:
+                solution.words = " and gradients computed in float64"
+        if solution.beta is not None and len(solution.beta) > used.rank:
+            gram = np.diag(view.energy)
+            gram[: used.rank, : used.rank] = P.S
+            solution.features, solution.gram = features, gram
+        if solution.beta is not None:
+            with np.errstate(over="ignore"):
+                solution.beta, solution.residual = solution.beta * unit, solution.residual * unit * unit
         return solution
 
     def _first(self, kept: ArrayTraining, features: Features, d: Any, seen: Any) -> tuple[Preconditioner, int]:
@@ -342,43 +273,67 @@ class KeptFalkon:
             return self._from_rows(kept, features, more)
         return P, drawn
 
-    def _shows_rounding(self, data: ArrayTraining, features: Features, found: Solution, square: Array) -> bool:
-        """Tell whether rounded values are felt: little is left to explain, or predictions differ from float64's."""
+    def _is_felt(
+        self, data: ArrayTraining, features: Features, view: Outlook, found: Solution, square: Array
+    ) -> bool:
+        """Tell whether float32 is felt after all: by predictions of some rows in float64, and by their residuals.
+
+        Of features that were dropped the gradient b is what residuals have in common with them; if these are noise,
+        Σ b_k²/(e_k + alpha) is Σ_i w_i² z_ik² r_i²/(e_k + alpha), and what is more is structure that was lost.
+        Where hardly anything is left to explain, no residual is noise.
+        """
+        n, r = n_rows(data.X), view.rank
         assert found.objective is not None
-        rows = drawn_rows(n_rows(data.X), LOOKED_AT, self.seed, 92)
-        X, coef = take(data.X, rows), features.mixing @ found.beta
-        exact = block(features.kernel, X, features.atoms) @ coef
-        missed = np.square(exact - against32(features.kernel, features.atoms)(X).astype(np.float64) @ coef)
+        if np.any(found.objective < EXPLAINED * square):
+            return True
+        rows = drawn_rows(n, max(LOOKED_AT, n // 32), self.seed, 92)
+        X, coef, times = take(data.X, rows), features.mixing[:, :r] @ found.beta, n / len(rows)
         weight = np.ones(len(rows)) if data.weight is None else np.asarray(data.weight)[rows]
-        cost = n_rows(data.X) / len(rows) * (weight @ missed)
-        return bool(np.any((found.objective < EXPLAINED * square) | (cost > ACCEPTED * found.objective)))
+        K = block(features.kernel, X, features.atoms)
+        values = K @ coef
+        few = slice(0, LOOKED_AT)
+        rounded = against32(features.kernel, features.atoms)(take(X, few)).astype(np.float64) @ coef
+        cost = n / len(rounded) * (weight[few] @ np.square(values[few] - rounded))
+        left = weight[:, None] * (data.y[rows] - values)
+        seen = times * (features.mixing[:, r:].T @ (K.T @ left))
+        spread = view.energy[r:, None] + self.alpha
+        noise = found.objective / max(1.0, float(n if data.weight is None else np.sum(data.weight)))
+        expected = times * noise * np.sum(view.weighted[r:, None] / spread, axis=0)
+        lost = np.sum(seen**2 / spread, axis=0) - 2.0 * expected
+        return bool(np.any(np.maximum(cost, lost) > ACCEPTED * found.objective))
 
     def _refined(
         self,
         data: ArrayTraining,
         features: Any,
+        view: Outlook,
         product: Callable[[Array], Array],
         P: Preconditioner,
         found: Solution,
         solution: KeptSolution,
     ) -> KeptSolution:
-        """Return the solution after gradients in float64, each one pass, and iterations in float32 on them."""
-        r, before = solution.features.rank, np.inf
+        """Return the solution after gradients in float64, each one pass, and iterations in float32 on them.
+
+        If ``features`` are all of them, those that were dropped are solved for as well: alpha is most of their
+        part of the system.
+        """
+        r, before = view.rank, np.inf
+        beta = np.zeros((features.rank, solution.beta.shape[1]))
+        beta[:r], spread = solution.beta, self.alpha + view.energy[r : features.rank, None]
         for _ in range(REFINED + 1):
-            coef = features.mixing[:, :r] @ solution.beta
-            gradient, residual = data.sum(ResidualTerm(features, coef))
-            gradient[:r] -= self.alpha * solution.beta
-            objective = residual + self.alpha * np.square(solution.beta).sum(axis=0)
-            inside = np.square(P.half(gradient[:r])).sum(axis=0) / found.lowest
-            left = inside + np.square(gradient[r:]).sum(axis=0) / self.alpha
+            gradient, residual = data.sum(ResidualTerm(features, features.mixing @ beta))
+            gradient -= self.alpha * beta
+            objective = residual + self.alpha * np.square(beta).sum(axis=0)
+            left = np.square(P.half(gradient[:r])).sum(axis=0) / found.lowest
+            left += np.sum(gradient[r:] ** 2 / spread, axis=0)
             share = float(np.max(left / np.maximum(objective, np.finfo(np.float64).tiny), initial=0.0))
-            solution.left, solution.residual = share, residual
             if share <= 2 * GAIN:
-                return replace(solution, converged=True)
+                return replace(solution, beta=beta, residual=residual, left=share)
             if not share <= CONTRACTS * before:
                 break
             before = share
             found = conjugate_gradient(product, gradient[:r], P, CHUNK, self.tol, None, None, objective, GAIN / 4)
-            solution.beta = solution.beta + found.beta
+            beta[:r] += found.beta
+            beta[r:] += gradient[r:] / spread
             solution.n_iter += found.n_iter
-        return KeptSolution(words=f"rounding in float32 leaves {solution.left:.1g} of the objective to gain")
+        return KeptSolution(words=f"rounding in float32 leaves {share:.1g} of the objective to gain")

@@ -300,8 +300,9 @@ class RidgeLearner(DictionaryLearner):
                 lambda: bar.update(1),
             )
             found = solver.solve(data, d, features, self._start(d))
-        if found.beta is None or (self.solver == "auto" and not found.converged and self.callback is None):
-            self.solver_reason_ += f"; but {found.words or 'the iterations did not converge'}, so float64 was used"
+        if found.beta is None or (self.callback is None and not found.converged):
+            slow = f"{found.n_iter} passes left {found.left:.1g} of the objective to gain"
+            self.solver_reason_ += f"; but {found.words or slow}, so float64 was used"
             return None
         self.solver_ = "kept" if found.in_memory == 1.0 else "streamed"
         self.solver_reason_ += f"; {found.in_memory:.0%} of the kernel values kept in float32{found.words}"
@@ -310,7 +311,6 @@ class RidgeLearner(DictionaryLearner):
         before = np.zeros((features.rank, found.beta.shape[1]))
         before[: len(found.beta)] = found.beta
         self._gram, self._before, self._sums = found.gram, (d, before), (found.residual, found.weight)
-        self._warn_if_slow(found.converged, f"{found.left:.2g} of its objective left to gain")
         return np.asarray(found.features.mixing @ found.beta)
 
     def _bar(self) -> Any:
@@ -321,16 +321,6 @@ class RidgeLearner(DictionaryLearner):
     def _start(self, d: Dictionary) -> Array | None:
         """Return what the fit before ended with, where this one is to begin there."""
         return self._before[1] if self.warm_start and getattr(self, "_before", (None, None))[0] is d else None
-
-    def _warn_if_slow(self, converged: bool, left: str) -> None:
-        condition = self.condition_ or 1.0
-        if not converged and self.callback is None and condition > CONDITION_WARNING:
-            warnings.warn(
-                f"FALKON ended after {self.n_iter_} passes with {left}; the preconditioned system has condition "
-                f"{condition:.0f}: more atoms, weights by leverage scores, or a larger alpha bring it down",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
 
     def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:
         if not data.repeatable:
@@ -356,7 +346,14 @@ class RidgeLearner(DictionaryLearner):
         self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
         self._gram, self._before = P.S, (d, found.beta)
         self._sums = (residual_sum(square, right, found.beta, self.alpha_), float(weight))
-        self._warn_if_slow(found.converged, f"residual {found.residuals[-1] if found.residuals else 0.0:.2g}")
+        if not found.converged and self.callback is None and found.condition > CONDITION_WARNING:
+            warnings.warn(
+                f"FALKON ended after {found.n_iter} passes with residual {found.residuals[-1]:.2g}; the "
+                f"preconditioned system has condition {found.condition:.0f}: more atoms, weights by leverage "
+                "scores, or a larger alpha bring it down",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         return features.mixing @ found.beta
 
     def _values(self, X: Rows) -> Array:

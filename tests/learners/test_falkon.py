@@ -128,13 +128,13 @@ def test_each_output_converges_by_itself(data, d):
 
 
 def test_the_result_does_not_depend_on_blocks_or_the_order_of_rows(data, d, monkeypatch):
-    from squeak.learners import falkon
+    from squeak.learners import cached
 
     X, y = data
     whole = KernelRidge(alpha=ALPHA, dictionary=d, solver="falkon", tol=1e-11).fit(X, y).predict(X)
     order = np.random.default_rng(1).permutation(len(X))
     mixed = KernelRidge(alpha=ALPHA, dictionary=d, solver="falkon", tol=1e-11).fit(X[order], y[order]).predict(X)
-    monkeypatch.setattr(falkon, "tile_rows", lambda m: 37)
+    monkeypatch.setattr(cached, "TILE_BYTES", 1)
     tiled = KernelRidge(alpha=ALPHA, dictionary=d, solver="falkon", tol=1e-11).fit(X, y).predict(X)
     for other in (mixed, tiled):
         assert np.abs(other - whole).max() < 1e-7

@@ -1,22 +1,110 @@
-"""Kernel values kept in memory between passes, where the caller's budget has room for them."""
+"""Kernel values kept in memory between passes, as far as the caller's budget goes; the rest is computed each time.
+
+Values are cut into tiles of about 2 MB. A pass reads each tile from memory once and does all that it does with it
+in the cache; a tile that is not kept is computed in its place, to the same bits: results do not depend on the
+budget.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.kernels import Kernel, block
+from squeak.core.kernels import Kernel, against, against32
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.learners.data import ArrayTraining
-from squeak.learners.tiles import tile_rows
 
-DEFAULT_BUDGET = 512 * 2**20
-"""Bytes that kernel values may take where nobody says."""
+TILE_BYTES = 2 * 2**20
+"""Bytes of a tile."""
+
+MOST_UNASKED = 4 * 2**30
+"""Bytes that kernel values take at most where nobody says."""
+
+SHARE_OF_FREE = 0.5
+"""The part of the free memory that they take at most where nobody says."""
+
+
+def free_memory() -> float:
+    """Return how many bytes new arrays may take, as the system says; without bound where it does not."""
+    try:
+        with open("/proc/meminfo") as file:
+            found = dict(line.split(":", 1) for line in file)
+        return 1024.0 * float(found["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError, IndexError):
+        pass
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def budget_of(asked: float | None) -> float:
+    """Return the bytes that kernel values may take: as asked, else half of what is free, 4 GiB at most."""
+    return min(MOST_UNASKED, SHARE_OF_FREE * free_memory()) if asked is None else float(asked)
+
+
+class KernelValues:
+    """Rows as their kernel values with some atoms: ``values[tile]`` for the slices of ``tile`` rows.
+
+    ``rows`` are the rows themselves, ``kept`` says how many of them have their values in memory.
+
+    Parameters
+    ----------
+    X : rows
+    features : Features
+        Whose kernel and atoms they are.
+    budget : float
+        Bytes that are kept; the tiles beyond are computed whenever they are asked for.
+    single : bool
+        In float32, for solvers that know what that costs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.core.nystrom import TriangularFeatures
+    >>> from squeak.kernels import RBF
+    >>> from squeak.learners.cached import KernelValues
+    >>> X = np.random.default_rng(0).random((10_000, 2))
+    >>> values = KernelValues(X, TriangularFeatures(RBF(1.0), X[:50]), budget=1e6)
+    >>> first, last = slice(0, values.tile), slice(8192, 10_000)
+    >>> values.tile, values.kept, values[first].shape, bool(np.allclose(values[last], RBF(1.0)(X[last], X[:50])))
+    (4096, 0, (4096, 50), True)
+    """
+
+    def __init__(self, X: Rows, features: Any, budget: float, single: bool = False) -> None:
+        kernel, atoms, m = features.kernel, features.atoms, len(features.mixing)
+        self.shape = (n_rows(X), m)
+        self.dtype: Any = np.dtype(np.float32 if single else np.float64)
+        row = self.dtype.itemsize * m
+        self.tile = int(np.clip(TILE_BYTES // row, 64, 4096))
+        self.rows = X
+        self._compute: Callable[..., Any] = against32(kernel, atoms) if single else against(kernel, atoms)
+        tiles = engine.tiles(self.shape[0], self.tile)
+        count = min(len(tiles), int(budget // (row * self.tile)))
+        if row * float(self.shape[0]) <= budget:
+            count = len(tiles)
+        self.kept = tiles[count - 1].stop if count else 0
+        self._values = np.empty((self.kept, m), dtype=self.dtype)
+
+        def fill(tile: slice) -> None:
+            if single:
+                self._compute(take(X, tile), self._values[tile])
+            else:
+                self._values[tile] = self._compute(take(X, tile))
+
+        engine.map_ordered(fill, tiles[:count])
+        self._values.flags.writeable = False  # every pass looks into the one array: a change would be an error
+
+    def __getitem__(self, tile: slice) -> Any:
+        """Return the values of the rows of a tile, not to be written to."""
+        return self._values[tile] if tile.stop <= self.kept else self._compute(take(self.rows, tile))
 
 
 class _Given(Kernel):
@@ -41,19 +129,12 @@ class GivenFeatures:
         return int(self.mixing.shape[1])
 
 
-def kept_in_memory(data: Any, features: Features, budget: float | None) -> tuple[Any, Any]:
-    """Return data and features for many passes: kernel values in place of rows, if they fit into the budget.
+def kept_in_memory(data: Any, features: Features, budget: float | None, single: bool = False) -> tuple[Any, Any]:
+    """Return data and features for many passes: kernel values in place of rows in memory.
 
-    The values are those that every pass would compute, in float64: results do not change.
+    In float64 they are those that every pass would compute.
     """
-    limit = DEFAULT_BUDGET if budget is None else budget
-    if not isinstance(data, ArrayTraining) or 8.0 * n_rows(data.X) * len(features.mixing) > limit:
+    if not isinstance(data, ArrayTraining):
         return data, features
-    values = np.empty((n_rows(data.X), len(features.mixing)))
-
-    def fill(tile: slice) -> None:
-        values[tile] = block(features.kernel, take(data.X, tile), features.atoms)
-
-    engine.map_ordered(fill, engine.tiles(len(values), tile_rows(len(features.mixing))))
-    values.flags.writeable = False  # every pass looks into the one array: a change in place would be an error
-    return ArrayTraining(values, data.y, data.weight), GivenFeatures(features.mixing)
+    values = KernelValues(data.X, features, budget_of(budget), single)
+    return replace(data, X=values), GivenFeatures(features.mixing)

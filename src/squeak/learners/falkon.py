@@ -21,10 +21,10 @@ from scipy.linalg import eigh_tridiagonal, solve_triangular
 from squeak.core import engine
 from squeak.core.kernels import block
 from squeak.core.nystrom import Features
-from squeak.core.rows import n_rows, take
+from squeak.core.rows import take
 from squeak.core.types import Array, Rows
 from squeak.learners.normal import shifted_factor
-from squeak.learners.tiles import sum_tiles, tile_rows
+from squeak.learners.tiles import in_precision_of, power_of_two, sum_tiles, tiles_of
 from squeak.trees.sums import Arrays
 
 REPLACE = 20
@@ -32,6 +32,9 @@ REPLACE = 20
 
 DRIFT = 10.0
 """A residual that has grown by so much over the least before is no longer on its way down."""
+
+STALLED = 8
+"""Iterations without a smaller residual after which none is to be had."""
 
 CONDITION_WARNING = 50.0
 SKETCH_SIGNS = 8
@@ -56,12 +59,12 @@ class ProductTerm:
 
         def add(sums: Arrays, tile: slice) -> None:
             values = block(self.features.kernel, take(X, tile), self.features.atoms)
-            right = np.zeros((len(values), columns)) if inner is None else values @ inner
+            right = np.zeros((len(values), columns)) if inner is None else in_precision_of(values, inner)
             if self.targets:
                 right += y[tile].reshape(len(values), -1)
             if weight is not None:
                 right *= weight[tile][:, None]
-            sums[0][:] += values.T @ right
+            sums[0][:] += in_precision_of(values.T, right)
 
         (total,) = sum_tiles(X, len(mixing), 1, lambda: (np.zeros((len(mixing), columns)),), add)
         return (mixing.T @ total,)
@@ -127,7 +130,7 @@ class VoronoiTerm:
             nearest = block(self.features.kernel, take(X, tile), self.features.atoms).argmax(axis=1)
             return np.bincount(nearest, None if weight is None else weight[tile], minlength=m).astype(np.float64)
 
-        return (np.sum(engine.map_ordered(count, engine.tiles(n_rows(X), tile_rows(m))), axis=0),)
+        return (np.sum(engine.map_ordered(count, tiles_of(X, m)), axis=0),)
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,12 @@ class Solution:
     residuals: list[float]
     condition: float
     converged: bool
+    left: Array
+    """What is left to gain, as a part of each output's objective: as CG's own scalars tell, where it was given."""
+    objective: Array | None = None
+    """Its value at the end."""
+    lowest: float = 1.0
+    """The least eigenvalue of the preconditioned system that was seen."""
 
 
 def conjugate_gradient(
@@ -209,11 +218,18 @@ def conjugate_gradient(
     tol: float,
     start: Array | None = None,
     callback: Callable[[int, Array], bool | None] | None = None,
+    square: Array | None = None,
+    gain: float = 0.0,
 ) -> Solution:
     """Solve (Σ w z zᵀ + alpha·I) β = right, in the preconditioned variable γ = Rᵀ β.
 
     Each output has its own scalars and stops when its residual is ``tol`` of its right-hand side; the residual is
     computed anew every 20 iterations. A callback that returns True stops the iterations.
+
+    With ``square``, the objective J = Σ w (y − f)² + alpha·‖β‖² at β = 0, an output also stops when what is left to
+    gain is at most ``gain``·J. A step of length a along a residual r gains a·‖r‖², so J is known at every step;
+    what is left is rᵀW⁻¹r ≤ ‖r‖²/θ with θ the least eigenvalue of the preconditioned system W, of which the
+    scalars have an estimate. Iterations that gain no more, because products are rounded, end as well.
 
     Parameters
     ----------
@@ -227,10 +243,13 @@ def conjugate_gradient(
     start : array of shape (r, p), optional
         β to begin from.
     callback : function of (iteration, β), optional
+    square : array of shape (p,), optional
+    gain : float
 
     References
     ----------
-    Rudi, Carratino, Rosasco, "FALKON", NIPS 2017; errata on the theory page.
+    Rudi, Carratino, Rosasco, "FALKON", NIPS 2017; errata on the theory page. Hestenes, Stiefel, "Methods of
+    conjugate gradients for solving linear systems", 1952, for the gain of a step.
     """
 
     def apply(gamma: Array) -> Array:
@@ -239,17 +258,18 @@ def conjugate_gradient(
 
     if not np.isfinite(right).all():
         raise ValueError("the targets are not finite, or so large that their sums are not: scale them")
-    unit = _unit(right)
+    unit = power_of_two(right)
     b = P.half(right / unit)
     size = np.linalg.norm(b, axis=0)
     gamma = np.zeros_like(b) if start is None else P.factor.T @ (start / unit)
     r = b.copy() if start is None else b - apply(gamma)
     p, rs = r.copy(), np.einsum("ij,ij->j", r, r)
+    value = None if square is None else square / unit / unit - np.einsum("ij,ij->j", gamma, b + r)
     active = rs > (tol * size) ** 2
     scalars: list[tuple[Array, Array]] = []
     residuals: list[float] = []
-    best, least = gamma.copy(), rs.copy()
-    done = 0
+    best, least, left = gamma.copy(), rs.copy(), np.full(len(rs), np.nan)
+    done = improved = 0
     while done < max_iter and active.any():
         done += 1
         Ap = apply(p)
@@ -262,43 +282,44 @@ def conjugate_gradient(
         turn = np.where(active & (rs > 0), fresh / np.where(rs > 0, rs, 1.0), 0.0)
         scalars.append((a, turn))
         p = r + p * turn
-        rs = fresh
+        gained, rs = a * rs, fresh
         better = rs < least
         best[:, better], least = gamma[:, better], np.minimum(rs, least)
         residuals.append(float(np.max(np.sqrt(rs) / np.where(size > 0, size, 1.0))))
         active &= np.sqrt(rs) > tol * size
+        if value is not None:
+            value = value - gained
+            left = rs / np.array([_ends(scalars, output)[0] for output in range(len(rs))])
+            left = left / np.maximum(value, np.finfo(np.float64).tiny)
+            active &= left > gain
+            improved = done if better[active].any() else improved
+            if done - improved >= STALLED:
+                break
         p[:, ~active] = 0.0
         if callback is not None and callback(done, P.back(gamma) * unit):
             break
     drifted = rs > DRIFT**2 * least  # a tolerance below rounding: directions lose their conjugacy and errors grow
     gamma = np.where(drifted, best, gamma)
-    return Solution(P.back(gamma) * unit, done, residuals, _condition(scalars), not active.any())
+    ends = [_ends(scalars, output) for output in range(len(rs))]
+    condition, lowest = max(high / low for low, high in ends), min(low for low, _ in ends)
+    with np.errstate(over="ignore"):
+        value = None if value is None else value * unit * unit
+    return Solution(P.back(gamma) * unit, done, residuals, condition, not active.any(), left, value, lowest)
 
 
-def _unit(right: Array) -> Array:
-    """Return a power of two for every output, in units of which squares neither overflow nor vanish."""
-    largest = np.abs(right).max(axis=0, initial=0.0)
-    return np.asarray(np.ldexp(1.0, np.clip(np.frexp(largest)[1], -1000, 1000)))
-
-
-def _condition(scalars: list[tuple[Array, Array]]) -> float:
-    """Return the largest condition number of the preconditioned system that CG's own scalars show.
+def _ends(scalars: list[tuple[Array, Array]], output: int) -> tuple[float, float]:
+    """Return the least and the largest eigenvalue of the preconditioned system that CG's own scalars show.
 
     They are the entries of a tridiagonal matrix whose eigenvalues approach those of the system from inside.
     """
-    worst = 1.0
     scalars = scalars[:REPLACE]  # later ones have lost their meaning to rounding
-    outputs = len(scalars[0][0]) if scalars else 0
-    for output in range(outputs):
-        steps = [(float(a[output]), float(b[output])) for a, b in scalars if a[output] > 0]
-        if len(steps) < 2:
-            continue
-        diagonal = [1.0 / steps[0][0]]
-        beside = []
-        for (a, b), (following, _) in pairwise(steps):
-            diagonal.append(1.0 / following + b / a)
-            beside.append(np.sqrt(max(b, 0.0)) / a)
-        values = eigh_tridiagonal(np.array(diagonal), np.array(beside), eigvals_only=True)
-        if values[0] > 0:
-            worst = max(worst, float(values[-1] / values[0]))
-    return worst
+    steps = [(float(a[output]), float(b[output])) for a, b in scalars if a[output] > 0]
+    if len(steps) < 2:
+        return 1.0, 1.0
+    diagonal = [1.0 / steps[0][0]]
+    beside = []
+    for (a, b), (following, _) in pairwise(steps):
+        diagonal.append(1.0 / following + b / a)
+        beside.append(np.sqrt(max(b, 0.0)) / a)
+    values = eigh_tridiagonal(np.array(diagonal), np.array(beside), eigvals_only=True)
+    return (float(values[0]), float(values[-1])) if values[0] > 0 else (1.0, 1.0)

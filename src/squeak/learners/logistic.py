@@ -22,7 +22,7 @@ from squeak.core.nystrom import Features
 from squeak.core.rows import take
 from squeak.core.types import Array, Rows
 from squeak.learners.falkon import Preconditioner
-from squeak.learners.tiles import sum_tiles
+from squeak.learners.tiles import in_precision_of, sum_tiles
 from squeak.trees.sums import Arrays
 
 NEWTON_STEPS = 50
@@ -66,7 +66,7 @@ class _Pass:
 
         def add(sums: Arrays, tile: slice) -> None:
             values = block(self.features.kernel, take(X, tile), self.features.atoms)
-            found = values @ inner
+            found = in_precision_of(values, inner)
             F, w = found[:, :outputs] + self.offset, 1.0 if weight is None else weight[tile][:, None]
             if extra is None:
                 Y = y[tile].reshape(len(F), -1)
@@ -74,7 +74,7 @@ class _Pass:
                 right = probabilities(F) - Y
             else:
                 right = curved(probabilities(F), found[:, outputs:])
-            sums[0][:] += values.T @ (w * right)
+            sums[0][:] += in_precision_of(values.T, w * right)
 
         total, value = sum_tiles(X, len(mixing), 1, lambda: (np.zeros((len(mixing), outputs)), np.zeros(1)), add)
         return mixing.T @ total, value

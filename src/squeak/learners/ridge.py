@@ -24,7 +24,7 @@ from squeak.learners.left_out import LeftOut, sample_of
 from squeak.learners.normal import SMALL, UNKNOWN, NormalEquations
 from squeak.learners.one_pass import OnePass
 from squeak.learners.rows import all_or_nothing
-from squeak.learners.solving import RidgeLearner
+from squeak.learners.solving import ITERATED, RidgeLearner
 from squeak.learners.tuning import wants_search
 from squeak.samplers.dictionary import Dictionary
 
@@ -152,11 +152,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
             data, self.intercept_ = centred(data)
         return data, self._dictionary_of(data)
 
-    def _falkon(self, data: Any, d: Dictionary, features: Any) -> Array:
-        coef = super()._falkon(data, d, features)
+    def _iterated(self, data: Any, d: Dictionary, features: Any) -> Array | None:
+        coef = super()._iterated(data, d, features)
         self._estimated = (data.n_at_most or UNKNOWN) * len(features.mixing) ** 2 > SMALL
-        if not self._estimated:  # a second at most, for deviations that are exact
-            self._gram = NormalEquations.sum(data, features).gram
+        if coef is not None and not self._estimated:  # a second at most, for deviations that are exact
+            self._gram = NormalEquations.sum(data, self._feature_map).gram
         return coef
 
     def _forget(self) -> None:
@@ -194,6 +194,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
             equations, mean = equations.centred()
         features = self._hold(equations.features)
         self.solver_, self.n_iter_, self.condition_ = "direct", 1, None
+        self.solver_reason_ = "sums that grow with the rows"
         self.alpha_, self.intercept_ = float(self.alpha), stream.intercept + mean
         coef = features.mixing @ self._direct(equations)
         if not np.isfinite(equations.square).all():
@@ -207,7 +208,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         alpha·I)β. With features Mᵀ(K + ridge·S⁻²)M = I, ridge 0 unless they are regularised, the coefficients M β
         of the atoms give β = Mᵀ(K + ridge·S⁻²)·coef.
         """
-        if not hasattr(self, "_gram") or self.solver_ == "falkon":
+        if not hasattr(self, "_gram") or self.solver_ in ITERATED:
             raise ValueError(
                 f"this {type(self).__name__} was fitted by FALKON and holds no sums that rows could be added to: "
                 "fit it with solver='direct', or give all rows to partial_fit"
@@ -230,7 +231,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
 
     def _streams(self) -> bool:
         """Tell whether rows can be learned from one block at a time: sums, and nothing to search for."""
-        return self.solver != "falkon" and self.alpha != "auto" and not wants_search(self._own_kernel())
+        return self.solver not in ITERATED and self.alpha != "auto" and not wants_search(self._own_kernel())
 
     @available_if(lambda self: self._streams())  # type: ignore[untyped-decorator]
     @all_or_nothing
@@ -309,7 +310,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         noise = None if self._known_errors() is None else self._left_out.noise
         if noise is None:
             raise ValueError(f"the deviation is not known: {UNKNOWN_NOISE}")
-        if self.solver_ == "falkon" and getattr(self, "_estimated", None) is not False:
+        if self.solver_ in ITERATED and getattr(self, "_estimated", None) is not False:
             warnings.warn(
                 "after FALKON on so many rows and atoms the deviation is estimated from its preconditioner and "
                 "may be some percent off: fit with solver='direct' for the exact one",

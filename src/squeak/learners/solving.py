@@ -1,4 +1,4 @@
-"""The solvers that ridge regression and squared-loss classification share: exact, direct, FALKON."""
+"""The solvers that ridge regression and squared-loss classification share: exact, direct, and FALKON twice."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import kept_in_memory
+from squeak.learners.choice import faster_solver
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred, near_mean
 from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, RightTerm, conjugate_gradient, preconditioner
+from squeak.learners.kept import KeptFalkon
 from squeak.learners.metric import gradient_product
 from squeak.learners.normal import UNKNOWN, NormalEquations, residual_sum
 from squeak.learners.rows import all_or_nothing
@@ -31,7 +33,10 @@ from squeak.learners.warning import first_rows, warn_if_alpha_at_edge, warn_if_w
 from squeak.samplers.dictionary import Dictionary
 
 DIRECT_UP_TO = 4000
-"""Atoms up to which the normal equations beat the iterations (one product of n·m² at full speed)."""
+"""Atoms up to which the normal equations beat the iterations in float64 (one product of n·m² at full speed)."""
+
+ITERATED = ("falkon", "kept", "streamed")
+"""Solvers by conjugate gradients, which hold no sums that rows could be added to."""
 
 MISSED = 1e-8
 """The part of the targets by which the solution of an exact system may miss its equation, and so predictions."""
@@ -55,6 +60,7 @@ class RidgeLearner(DictionaryLearner):
     intercept_: Array = field(init=False)
     alpha_: float = field(init=False)
     solver_: str = field(init=False)
+    solver_reason_: str = field(init=False)
     condition_: float | None = field(init=False)
     _gram: Array = field(init=False)
     _sums: tuple[Array, float] | None = field(init=False)  # Σ w (y − f)² for every output, and Σ w
@@ -127,9 +133,9 @@ class RidgeLearner(DictionaryLearner):
         self._check_choice()
         if self.alpha != "auto":
             check_positive("alpha", self.alpha, " or 'auto'")
-        elif self.solver == "falkon":
+        elif self.solver in ITERATED:
             raise ValueError("alpha='auto' is chosen from the normal equations: solver='direct' or 'auto'")
-        check_choice("solver", self.solver, "auto", "direct", "falkon")
+        check_choice("solver", self.solver, "auto", "direct", "falkon", "kept")
         check_choice("preconditioner", self.preconditioner, "auto", "falkon", "voronoi", "krill")
         check_whole("max_iter", self.max_iter)
         check_between("tol", self.tol, 0.0, np.inf)
@@ -153,24 +159,49 @@ class RidgeLearner(DictionaryLearner):
 
     def _solve(self, data: Training, d: Dictionary) -> Array:
         """Set ``solver_`` and what it reports; return the coefficients of the atoms, shape (m, outputs)."""
-        chosen = self.solver
-        if chosen == "auto":
-            small = len(d) <= DIRECT_UP_TO or not data.repeatable or self.alpha == "auto"
-            chosen = "direct" if small else "falkon"
-        if chosen == "direct" and self.alpha != "auto" and not self.regularised:
-            chosen = "exact" if self._is_exact(data, d) else chosen
+        chosen, self.solver_reason_ = self._chosen(data, d)
         self.solver_, self.n_iter_, self.condition_ = chosen, 1, None
         self.__dict__.pop("residuals_", None)  # of a fit before
         if self.alpha == "auto":
             return self._automatic(data, d)
         self.alpha_ = float(self.alpha)
-        if chosen == "exact":
-            return self._exact(data, self._hold(self._features(d)))
-        if chosen == "falkon":
-            return self._falkon(data, d, self._hold(self._features(d)))
         features = self._hold(self._features(d))
+        if chosen == "exact":
+            return self._exact(data, features)
+        if chosen in ITERATED:
+            coef = self._iterated(data, d, features)
+            if coef is not None:
+                return coef
+            self.solver_ = "direct"
         equations = self._equations(data, features, self.alpha_)
         return features.mixing @ self._direct(equations)
+
+    def _chosen(self, data: Training, d: Dictionary) -> tuple[str, str]:
+        """Return which solver is used, and why."""
+        chosen, why = self.solver, "asked for"
+        if chosen == "auto":
+            chosen, why = "direct", "alpha='auto' is chosen from the sums of one pass"
+            if not data.repeatable:
+                why = "the rows can be read only once"
+            elif self.alpha != "auto" and isinstance(data, ArrayTraining):
+                chosen, why = faster_solver(data.X, len(d), d.kernel, self.memory_budget)
+            elif self.alpha != "auto":
+                chosen = "direct" if len(d) <= DIRECT_UP_TO else "falkon"
+                why = f"rows that are read from files: one pass up to {DIRECT_UP_TO:,} atoms"
+        elif chosen == "kept" and not isinstance(data, ArrayTraining):
+            chosen, why = "falkon", "rows are not in memory, and are read in every pass"
+        if chosen == "direct" and self.alpha != "auto" and not self.regularised and self._is_exact(data, d):
+            return "exact", "every row is an atom"
+        return chosen, why
+
+    def _iterated(self, data: Any, d: Dictionary, features: Features) -> Array | None:
+        """Return the coefficients by conjugate gradients; None where the normal equations are to be solved."""
+        if self.solver_ == "kept":
+            coef = self._kept(data, d, features)
+            if coef is not None or len(d) <= DIRECT_UP_TO:
+                return coef
+            self.solver_ = "falkon"
+        return self._falkon(data, d, features)
 
     def _direct(self, equations: NormalEquations) -> Array:
         """Solve the equations at ``alpha_``, and keep what deviations need; return β."""
@@ -255,9 +286,43 @@ class RidgeLearner(DictionaryLearner):
             )
         return features.mixing @ self._direct(NormalEquations.sum(data, features))
 
-    def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:
+    def _kept(self, data: Any, d: Dictionary, features: Features) -> Array | None:
+        """Solve on kernel values in float32; return None, and say why, where those cannot serve."""
+        with self._bar() as bar:
+            solver = KeptFalkon(
+                self.alpha_,
+                draw_seed(self.random_state),
+                self.memory_budget,
+                self.preconditioner,
+                self.max_iter,
+                self.tol,
+                self.callback,
+                lambda: bar.update(1),
+            )
+            found = solver.solve(data, d, features, self._start(d))
+        if found.beta is None or (self.callback is None and not found.converged):
+            slow = f"{found.n_iter} passes left {found.left:.1g} of the objective to gain"
+            self.solver_reason_ += f"; but {found.words or slow}, so float64 was used"
+            return None
+        self.solver_ = "kept" if found.in_memory == 1.0 else "streamed"
+        self.solver_reason_ += f"; {found.in_memory:.0%} of the kernel values kept in float32{found.words}"
+        self._hold(found.features)
+        self.n_iter_, self.condition_, self.residuals_ = found.n_iter, found.condition, found.residuals
+        before = np.zeros((features.rank, found.beta.shape[1]))
+        before[: len(found.beta)] = found.beta
+        self._gram, self._before, self._sums = found.gram, (d, before), (found.residual, found.weight)
+        return np.asarray(found.features.mixing @ found.beta)
+
+    def _bar(self) -> Any:
         from tqdm.auto import tqdm
 
+        return tqdm(total=self.max_iter, desc="FALKON", unit=" passes", disable=not self.verbose)
+
+    def _start(self, d: Dictionary) -> Array | None:
+        """Return what the fit before ended with, where this one is to begin there."""
+        return self._before[1] if self.warm_start and getattr(self, "_before", (None, None))[0] is d else None
+
+    def _falkon(self, data: Any, d: Dictionary, features: Features) -> Array:
         if not data.repeatable:
             raise ValueError("FALKON reads the rows many times: an iterator cannot be; use solver='direct'")
         if isinstance(data, SourceTraining):
@@ -267,16 +332,14 @@ class RidgeLearner(DictionaryLearner):
         data, seen = kept_in_memory(data, features, self.memory_budget)
         P = preconditioner(data, features, d, self.alpha_, self.preconditioner, draw_seed(self.random_state), seen)
         right, square, weight = data.sum(RightTerm(seen))
-        bar = tqdm(total=self.max_iter, desc="FALKON", unit=" passes", disable=not self.verbose)
+        start = self._start(d)
+        start = start if start is not None and start.shape == right.shape else None
+        with self._bar() as bar:
 
-        def after(step: int, beta: Array) -> bool | None:
-            bar.update(1)
-            return None if self.callback is None else self.callback(step, features.mixing @ beta)
+            def after(step: int, beta: Array) -> bool | None:
+                bar.update(1)
+                return None if self.callback is None else self.callback(step, features.mixing @ beta)
 
-        start = None
-        if self.warm_start and getattr(self, "_before", (None, None))[0] is d:
-            start = self._before[1] if self._before[1].shape == right.shape else None
-        with bar:
             found = conjugate_gradient(
                 lambda v: data.sum(ProductTerm(seen, v))[0], right, P, self.max_iter, self.tol, start, after
             )
@@ -289,7 +352,7 @@ class RidgeLearner(DictionaryLearner):
                 f"preconditioned system has condition {found.condition:.0f}: more atoms, weights by leverage "
                 "scores, or a larger alpha bring it down",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return features.mixing @ found.beta
 

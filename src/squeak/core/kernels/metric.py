@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.kernels.base import Kernel, against, block, diagonal, gradients, resolve
+from squeak.core.kernels.base import Kernel, against, against32, block, diagonal, gradients, resolve
 from squeak.core.types import Array, Rows
 
 
@@ -45,6 +45,11 @@ class Metric(Kernel):
     def __init__(self, kernel: Any, T: Any = None) -> None:
         self.kernel = kernel
         self.T = T
+
+    @property
+    def fast_float32(self) -> bool:  # type: ignore[override]
+        """Whether values in float32 take less time than in float64."""
+        return bool(getattr(self.kernel, "fast_float32", False))
 
     def _map(self, columns: int) -> Array:
         if self.T is None:
@@ -100,6 +105,10 @@ class Metric(Kernel):
     def _against(self, Y: Rows) -> Callable[[Rows], Array]:
         inner = against(self.kernel, self.mapped(Y))
         return lambda X: inner(self.mapped(X))
+
+    def _against32(self, Y: Rows) -> Callable[..., Any]:
+        inner = against32(self.kernel, self.mapped(Y))
+        return lambda X, out=None: inner(self.mapped(X), out)
 
     def _diag(self, X: Rows) -> Array:
         return diagonal(self.kernel, self.mapped(X))

@@ -12,6 +12,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from squeak.core import engine
 from squeak.core.kernels.base import Kernel
+from squeak.core.kernels.single import GaussianValues
 from squeak.core.kernels.width import checked_width, scaled
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
@@ -276,6 +277,8 @@ class RBF(_Radial):
            [0.607, 1.   ]])
     """
 
+    fast_float32 = True
+
     def _block(self, X: Rows, Y: Rows) -> Array:
         values = _half_squared_distances(X, Y, checked_width(self, X.shape[1]))
         return np.exp(values, out=values)
@@ -292,6 +295,11 @@ class RBF(_Radial):
             return np.exp(values, out=values)
 
         return values_of
+
+    def _against32(self, Y: Rows) -> Callable[..., Any]:
+        if not isinstance(Y, np.ndarray):
+            return super()._against32(Y)
+        return GaussianValues(Y, checked_width(self, Y.shape[1]), self._against)
 
     def _slopes(self, X: Array, Y: Array) -> Array:
         values = self._block(X, Y)

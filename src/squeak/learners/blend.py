@@ -20,6 +20,7 @@ from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.data import PredictsBlocks, Preprocessing, RowSource, by_blocks
 from squeak.learners.data import ArrayTraining
+from squeak.learners.exact import exact_whole, exactly
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
 from squeak.learners.metric import Held, Trial, tuned
 from squeak.learners.rows import RowLearner, all_or_nothing
@@ -50,7 +51,8 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         a linear map; a kernel with numbers is a start from which width and metric are refined. By default the
         product Laplacian with a width for each column, and the RBF and the Matérn-½ kernel behind a linear map.
     max_atoms : int
-        Atoms of each kernel's dictionary.
+        Atoms of each kernel's dictionary. With as many as there are rows to solve on, every row is an atom, those
+        kept back among them at last.
     rounds : int
         How often a metric is learned anew at most, from the slopes of the model before; it ends sooner when a round
         gains less than half a percent.
@@ -155,18 +157,20 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         starts = list(DEFAULT_KERNELS if self.kernels is None else self.kernels)
         found = engine.map_ordered(lambda kernel: tuned(kernel, few, groups, self.rounds), starts)
         full = held.with_atoms(self.max_atoms)
-        tried = engine.map_ordered(lambda trial: full.at(trial.kernel, keep=True), found)
+        every = full.n_atoms == len(full.X)
+        tried = engine.map_ordered(
+            lambda trial: exactly(trial, full) if every else full.at(trial.kernel, keep=True), found
+        )
         nothing = np.zeros_like(held.y_back)  # the mean alone, for targets that the columns tell little of
         weights = convex_weights([*(trial.back for trial in tried), nothing], held.y_back, held.weight_back)
         kept = np.flatnonzero(weights[:-1]).tolist() or [int(np.argmin([trial.error for trial in tried]))]
         self.weights_, self.back_ = weights[kept], held.back
         self.back_values_ = np.asarray(sum(weights[place] * tried[place].back for place in kept)) + held.mean
-        self.expansions_ = [
-            Expansion(
-                tried[place].kernel, full.atoms, weights[place] * full.whole(tried[place]), np.zeros_like(held.mean)
-            )
-            for place in kept
-        ]
+        self.expansions_ = []
+        for place in kept:
+            atoms, coef = exact_whole(tried[place], full) if every else full.whole(tried[place])
+            part = Expansion(tried[place].kernel, atoms, weights[place] * coef, np.zeros_like(held.mean))
+            self.expansions_.append(part)
         self.expansions_[0] = replace(self.expansions_[0], intercept=held.mean)
         self.trials_ = [replace(trial, equations=None) for trial in tried]
 

@@ -35,8 +35,11 @@ FEWEST = 12
 PROMISING = 1.35
 """A kernel whose error exceeds the least by more than this factor is given up after the search."""
 
-LEAF_ATOMS, LEAF_SEARCH_ATOMS, LEAF_KERNELS = 1_000, 400, 2
-"""Of a local expert: atoms, atoms of its search, and how many of the kernels it tries."""
+LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
+"""Of a local expert: atoms of its search, and how many of the kernels it tries."""
+
+ATOMS, EXACT_ROWS = 1_000, 6_000
+"""Where nobody says how many atoms there may be: of so many rows at most each is an atom, and of more so few."""
 
 SPREAD_ATOMS, SPREAD_FROM = 300, 60
 """Atoms of the model of the residuals' size; below so many rows kept back it is a constant."""
@@ -102,7 +105,7 @@ def compose(
     *,
     groups: IntArray | None,
     seed: int,
-    max_atoms: int,
+    max_atoms: int | None,
     leaf_rows: int,
     search: Search,
     show: Any,
@@ -143,7 +146,9 @@ def compose(
         return _mean_only(X, y, weight)
     back = np.zeros(n, dtype=bool)
     back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
-    few = min(SEARCH_ATOMS, max_atoms)
+    few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
+    rest = n - np.count_nonzero(back)
+    most = max_atoms or (rest if rest <= EXACT_ROWS else ATOMS)
     found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
@@ -160,16 +165,16 @@ def compose(
         search.stages.append(Stage("all rows", words, n, min(atoms, n), np.nan, error, time.monotonic() - began))
 
     show("one model", 0.3)
-    tried(KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few), _words(kernels), max_atoms)
+    tried(KernelBlend(kernels, max_atoms=most, rounds=0, search_atoms=few), _words(kernels), most)
     if n > 1.5 * leaf_rows and search.left() > 0.0:
         show("local experts", 0.5)
         leaf = KernelBlend(
             _heaviest(models[0]),
-            max_atoms=min(max_atoms, LEAF_ATOMS),
+            max_atoms=max_atoms or EXACT_ROWS,
             rounds=1,
             search_atoms=min(few, LEAF_SEARCH_ATOMS),
         )
-        tried(LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]), "", min(max_atoms, LEAF_ATOMS))
+        tried(LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]), "", min(max_atoms or leaf_rows, leaf_rows))
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     values.append(np.broadcast_to(mean, values[0].shape))
     shares = convex_weights(values, y[back], None if weight is None else weight[back])
@@ -185,7 +190,7 @@ def compose(
         experts = [[one.times(float(shares[1])) for one in expert] for expert in models[1].experts_]
     if shares[-1]:
         everywhere.append(_constant(X, float(shares[-1]) * mean))
-    _say_limits(search, found, shares, n, max_atoms)
+    _say_limits(search, found, shares)
     residual = y[back] - blended
     spread, scores = _spread(found[0].kernel, X[back], residual, seed)
     slopes = gradient_product(found[0].kernel, held.atoms, found[0].coef, held.X[:4000], full=False)
@@ -329,7 +334,7 @@ def floored(spread: Array, mean: Array) -> Array:
     return np.asarray(np.maximum(spread, LEAST_SPREAD * np.maximum(mean, 1e-300)))
 
 
-def _say_limits(search: Search, found: list[Trial], shares: Array, n: int, max_atoms: int) -> None:
+def _say_limits(search: Search, found: list[Trial], shares: Array) -> None:
     best = found[0]
     if best.at_edge and best.alpha < 1e-6:
         search.limits.append(

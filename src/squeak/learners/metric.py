@@ -188,8 +188,8 @@ class Held:
         kept = equations if keep else None
         return Trial(kernel, alpha, errors[best], coef, at_edge, Z @ beta, factor, kept)
 
-    def whole(self, trial: Trial) -> Array:
-        """Return the coefficients of a trial's atoms for all rows, those kept back among them.
+    def whole(self, trial: Trial) -> tuple[Array, Array]:
+        """Return a trial's atoms and their coefficients for all rows, those kept back among them.
 
         Sums over rows add up, so only the rows kept back are looked at again. Targets are less the mean of the rows
         to solve on.
@@ -198,7 +198,7 @@ class Held:
         features = trial.equations.features
         behind = NormalEquations.sum(ArrayTraining(self.X_back, self.y_back, self.weight_back), features)
         both = trial.equations.plus(behind)
-        return np.asarray(features.mixing @ both.solve(trial.alpha * both.weight))
+        return self.atoms, np.asarray(features.mixing @ both.solve(trial.alpha * both.weight))
 
     def best_of(self, kernel: Any, factors: tuple[float, ...]) -> Trial:
         """Return the best trial over multiples of a kernel's width."""

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from squeak.cli.clusters import Cluster
-from squeak.cli.errors import echo
+from squeak.cli.errors import echo, option
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -93,14 +93,20 @@ def fit(
     kernel: Annotated[
         Kernels,
         typer.Option(
-            help="auto: kernels, their metrics, penalties and local experts are chosen on rows kept back."
+            help="auto: kernels, their metrics, penalties and local experts are chosen on rows kept back, in memory; "
+            "the others learn in passes over rows of any number."
         ),
-    ] = Kernels.rbf,
+    ] = Kernels.auto,
     length_scale: Annotated[
         str, typer.Option(help="The kernel's width: a number, 'median', 'auto', or 'learned' (one a column).")
     ] = "auto",
     alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto'.")] = "auto",
-    max_atoms: Annotated[int, typer.Option(min=1, help="The size of the dictionary.")] = 1000,
+    max_atoms: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="The size of a dictionary: 1000, or with --kernel auto as suits the rows.", show_default=False
+        ),
+    ] = None,
     time_budget: Annotated[
         float | None, typer.Option(help="With --kernel auto: seconds after which nothing new is tried.")
     ] = None,
@@ -124,18 +130,30 @@ def fit(
 ) -> None:
     """Learn to predict a column of DATA, and write the model to a file.
 
-    A dictionary is learned in one pass (SQUEAK; DISQUEAK on workers), ridge regression or classification on it in
-    another. With --kernel auto everything is chosen on rows kept back, and the rows are held in memory.
+    Up to a million rows, or 2 GB of them as numbers, everything is chosen on rows kept back (--kernel auto): this is
+    AutoRegressor or AutoClassifier. More rows are read in passes: a dictionary is learned in one (SQUEAK; DISQUEAK on
+    workers), ridge regression or classification on it in another. So are those of a command that says how, by
+    --kernel, --length-scale, --alpha, --loss, --class-weight, --dictionary, --checkpoint, --workers or --scheduler.
     """
     import squeak as sq
 
-    if kernel is Kernels.auto:
+    given = given_options(context)
+    why = _reason_for_passes(given & CHOSEN)
+    if kernel is Kernels.auto and ("kernel" in given or why is None):
         refuse_settled(context, CHOSEN, "--kernel auto chooses these itself, in this process")
         check_outputs([*data], overwrite=overwrite, squeak_files=[out])
-        _fit_auto(context, data, target, out, task, reading, max_atoms, time_budget, seed, quiet)
-        return
+        automatic = replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given})
+        source = source_from(automatic, data, target, seed=seed)
+        why = None if "kernel" in given else _too_many(source)
+        if why is None:
+            _fit_auto(source, out, task, max_atoms, time_budget, seed, quiet)
+            return
     if time_budget is not None:
-        raise typer.BadParameter("--time-budget is for --kernel auto")
+        raise typer.BadParameter("--time-budget is for --kernel auto" + (f"; {why}" if why else ""))
+    if kernel is Kernels.auto:
+        kernel = Kernels.rbf
+        if not quiet and dictionary is None:
+            echo(f"{why}: learned in passes, with an RBF kernel")
 
     if dictionary is not None:
         refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
@@ -144,7 +162,7 @@ def fit(
         raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
     penalty = _alpha(alpha)
     known: Any = "learn"
-    choice: dict[str, Any] = {"kernel": kernel_of(KernelName(kernel.value), length_scale), "max_atoms": max_atoms}
+    choice: dict[str, Any] = {"kernel": kernel_of(KernelName(kernel.value), length_scale), "max_atoms": max_atoms or 1000}
     if dictionary is not None:
         given = sq.Dictionary.load(dictionary)
         known, choice = given.preprocessing, {"dictionary": given}
@@ -200,14 +218,35 @@ FOR_AUTO: dict[str, Any] = {"scale": Scale.robust, "categories": Categories.auto
 """How rows are read for ``--kernel auto`` where the command line does not say."""
 
 
+MOST_ROWS, MOST_BYTES = 1_000_000, 2 * 2**30
+"""More rows, or more bytes of them as numbers, are learned in passes where nobody says how."""
+
+
+def _reason_for_passes(given: set[str]) -> str | None:
+    """Return words for the options that only a fit in passes has; None where there are none."""
+    if not given:
+        return None
+    return f"{', '.join(map(option, sorted(given)))} {'is' if len(given) == 1 else 'are'} not for --kernel auto"
+
+
+def _too_many(source: Any) -> str | None:
+    """Return words for why rows are not held in memory; None where they are. Text is read to be counted."""
+    most = min(MOST_ROWS, MOST_BYTES // (8 * max(1, len(source.feature_names))))
+    count = source.n_rows
+    if count is None:
+        count = 0
+        for block in source.blocks():
+            count += len(block.y)
+            if count > most:
+                break
+    return None if count <= most else f"there are more than {most:,} rows"
+
+
 def _fit_auto(
-    context: typer.Context,
-    data: list[str],
-    target: str,
+    source: Any,
     out: Path,
     task: Task,
-    reading: Shuffled,
-    max_atoms: int,
+    max_atoms: int | None,
     time_budget: float | None,
     seed: int,
     quiet: bool,
@@ -215,13 +254,6 @@ def _fit_auto(
     """Fit AutoRegressor or AutoClassifier, as a user of Python would, and tell what was chosen."""
     import squeak as sq
 
-    given = given_options(context)
-    source = source_from(
-        replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given}),
-        data,
-        target,
-        seed=seed,
-    )
     chosen = sq.AutoClassifier if _is_classification(task, source, quiet) else sq.AutoRegressor
     learner: Any = chosen(
         max_atoms=max_atoms, time_budget=time_budget, random_state=seed, verbose=0 if quiet else 1
@@ -230,7 +262,7 @@ def _fit_auto(
     if quiet:
         return
     skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-    echo(f"{type(learner).__name__}{skipped} → {out}")
+    echo(f"{type(learner).__name__}{skipped}: everything was chosen on rows kept back, in memory → {out}")
     for stage in learner.search_:
         echo(f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation")
     for limit in learner.limits_:

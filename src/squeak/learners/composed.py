@@ -38,8 +38,11 @@ PROMISING = 1.35
 LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
 """Of a local expert: atoms of its search, and how many of the kernels it tries."""
 
-ATOMS, EXACT_ROWS = 1_000, 6_000
-"""Where nobody says how many atoms there may be: of so many rows at most each is an atom, and of more so few."""
+ATOMS = 1_000
+"""Of a model of more rows than one expert has, where nobody says how many atoms there may be."""
+
+WHOLE = 1.5
+"""With at most so many times the rows of a leaf there is one model, and no experts."""
 
 SPREAD_ATOMS, SPREAD_FROM = 300, 60
 """Atoms of the model of the residuals' size; below so many rows kept back it is a constant."""
@@ -147,8 +150,7 @@ def compose(
     back = np.zeros(n, dtype=bool)
     back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
     few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
-    rest = n - np.count_nonzero(back)
-    most = max_atoms or (rest if rest <= EXACT_ROWS else ATOMS)
+    most = max_atoms or (n if n <= WHOLE * leaf_rows else ATOMS)
     found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
@@ -166,11 +168,11 @@ def compose(
 
     show("one model", 0.3)
     tried(KernelBlend(kernels, max_atoms=most, rounds=0, search_atoms=few), _words(kernels), most)
-    if n > 1.5 * leaf_rows and search.left() > 0.0:
+    if n > WHOLE * leaf_rows and search.left() > 0.0:
         show("local experts", 0.5)
         leaf = KernelBlend(
             _heaviest(models[0]),
-            max_atoms=max_atoms or EXACT_ROWS,
+            max_atoms=max_atoms or round(WHOLE * leaf_rows),
             rounds=1,
             search_atoms=min(few, LEAF_SEARCH_ATOMS),
         )

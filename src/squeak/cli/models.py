@@ -104,7 +104,9 @@ def fit(
     max_atoms: Annotated[
         int | None,
         typer.Option(
-            min=1, help="The size of a dictionary: 1000, or with --kernel auto as suits the rows.", show_default=False
+            min=1,
+            help="The size of a dictionary: 1000, or with --kernel auto as suits the rows.",
+            show_default=False,
         ),
     ] = None,
     time_budget: Annotated[
@@ -162,7 +164,10 @@ def fit(
         raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
     penalty = _alpha(alpha)
     known: Any = "learn"
-    choice: dict[str, Any] = {"kernel": kernel_of(KernelName(kernel.value), length_scale), "max_atoms": max_atoms or 1000}
+    choice: dict[str, Any] = {
+        "kernel": kernel_of(KernelName(kernel.value), length_scale),
+        "max_atoms": max_atoms or 1000,
+    }
     if dictionary is not None:
         given = sq.Dictionary.load(dictionary)
         known, choice = given.preprocessing, {"dictionary": given}

@@ -166,11 +166,12 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         kept = np.flatnonzero(weights[:-1]).tolist() or [int(np.argmin([trial.error for trial in tried]))]
         self.weights_, self.back_ = weights[kept], held.back
         self.back_values_ = np.asarray(sum(weights[place] * tried[place].back for place in kept)) + held.mean
-        self.expansions_ = []
-        for place in kept:
-            atoms, coef = exact_whole(tried[place], full) if every else full.whole(tried[place])
-            part = Expansion(tried[place].kernel, atoms, weights[place] * coef, np.zeros_like(held.mean))
-            self.expansions_.append(part)
+        chosen = [tried[place] for place in kept]
+        whole = exact_whole(chosen, full) if every else [full.whole(trial) for trial in chosen]
+        self.expansions_ = [
+            Expansion(trial.kernel, atoms, weight * coef, np.zeros_like(held.mean))
+            for trial, weight, (atoms, coef) in zip(chosen, self.weights_, whole, strict=True)
+        ]
         self.expansions_[0] = replace(self.expansions_[0], intercept=held.mean)
         self.trials_ = [replace(trial, equations=None) for trial in tried]
 

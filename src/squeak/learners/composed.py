@@ -176,7 +176,11 @@ def compose(
             rounds=1,
             search_atoms=min(few, LEAF_SEARCH_ATOMS),
         )
-        tried(LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]), "", min(max_atoms or leaf_rows, leaf_rows))
+        tried(
+            LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]),
+            "",
+            min(max_atoms or leaf_rows, leaf_rows),
+        )
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     values.append(np.broadcast_to(mean, values[0].shape))
     shares = convex_weights(values, y[back], None if weight is None else weight[back])

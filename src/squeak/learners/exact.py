@@ -8,12 +8,13 @@ less than the sums over a large dictionary do, and loses nothing.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from squeak.core import engine
-from squeak.core.kernels import block, gram
+from squeak.core.kernels import against
 from squeak.core.types import Array
 from squeak.learners.metric import ALPHAS, Held, Trial, widened
 
@@ -27,6 +28,9 @@ MOVES = ((0, 1), (1, 0), (1, 1), (0, -1), (-1, 0))
 
 SOLVES = 5
 """How many pairs of a width and a penalty are tried."""
+
+FEW = 128
+"""Rows whose kernel values are computed at a time."""
 
 REFINEMENTS = 8
 PRECISE = 1e-10
@@ -42,6 +46,7 @@ def solved(K: Array, shift: Array, y: Array) -> Array:
     Parameters
     ----------
     K : array of shape (n, n)
+        Symmetric, up to rounding, with its rows one after the other in memory.
     shift : array of shape (n,)
     y : array of shape (n, outputs)
 
@@ -61,9 +66,9 @@ def solved(K: Array, shift: Array, y: Array) -> Array:
     places = np.diag_indices(len(K))
     with engine.single_blas():
         try:
-            A = np.array(K, dtype=np.float32, order="F")
+            A = K.astype(np.float32)
             A[places] += shift.astype(np.float32)
-            factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            factor = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
             c, missed = np.zeros_like(targets), np.inf
             for _ in range(REFINEMENTS):
                 residual = targets - K @ c - shift[:, None] * c
@@ -76,10 +81,21 @@ def solved(K: Array, shift: Array, y: Array) -> Array:
                 c += cho_solve(factor, residual.astype(np.float32), check_finite=False)
         except np.linalg.LinAlgError:
             pass
-        A = np.array(K, order="F")
+        A = K.copy()
         A[places] += shift
-        factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        factor = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
         return np.asarray(size * cho_solve(factor, targets, check_finite=False))
+
+
+def _values(kernel: Any, X: Array, Y: Array) -> Array:
+    """Return k(X, Y), a few rows at a time so that they stay in the cache."""
+    out, columns = np.empty((len(X), len(Y))), against(kernel, Y)
+
+    def fill(tile: slice) -> None:
+        out[tile] = columns(X[tile])
+
+    engine.map_ordered(fill, engine.tiles(len(X), FEW))
+    return out
 
 
 def shift_of(alpha: float, n: int, weight: Array | None) -> Array:
@@ -110,7 +126,7 @@ def exactly(trial: Trial, held: Held) -> Trial:
         kernel, alpha = widened(trial.kernel, WIDTHS[width]), float(ALPHAS[step])
         if width not in grams:
             grams.clear()  # one at a time: they are large
-            grams[width] = gram(kernel, held.X), block(kernel, held.X_back, held.X)
+            grams[width] = _values(kernel, held.X, held.X), _values(kernel, held.X_back, held.X)
         K, K_back = grams[width]
         coef = solved(K, shift_of(alpha, len(K), held.weight), held.y)
         said = K_back @ coef
@@ -138,21 +154,21 @@ def exactly(trial: Trial, held: Held) -> Trial:
     return replace(found[here], at_edge=here[1] in (0, len(ALPHAS) - 1))
 
 
-def exact_whole(trial: Trial, held: Held) -> tuple[Array, Array]:
-    """Return all rows, those kept back among them, and their coefficients at a trial's width and penalty.
+def exact_whole(trials: list[Trial], held: Held) -> list[tuple[Array, Array]]:
+    """Return all rows, those kept back among them, and their coefficients at each trial's width and penalty.
 
     Targets are less the mean of the rows to solve on.
 
     Parameters
     ----------
-    trial : Trial
+    trials : list of Trial
     held : Held
 
     Returns
     -------
-    atoms : array of shape (n, d)
-    coef : array of shape (n, outputs)
+    list of (atoms of shape (n, d), coef of shape (n, outputs))
+        The atoms are one array.
     """
     X, y = np.concatenate([held.X, held.X_back]), np.concatenate([held.y, held.y_back])
     weight = None if held.weight is None else np.concatenate([held.weight, np.asarray(held.weight_back)])
-    return X, solved(gram(trial.kernel, X), shift_of(trial.alpha, len(X), weight), y)
+    return [(X, solved(_values(trial.kernel, X, X), shift_of(trial.alpha, len(X), weight), y)) for trial in trials]

@@ -93,7 +93,7 @@ def fit(
     kernel: Annotated[
         Kernels,
         typer.Option(
-            help="auto: kernels, their metrics, penalties and local experts are chosen on rows kept back, in memory; "
+            help="auto: kernels, metrics, penalties and local experts are chosen on rows kept back, in memory; "
             "the others learn in passes over rows of any number."
         ),
     ] = Kernels.auto,
@@ -132,10 +132,11 @@ def fit(
 ) -> None:
     """Learn to predict a column of DATA, and write the model to a file.
 
-    Up to a million rows, or 2 GB of them as numbers, everything is chosen on rows kept back (--kernel auto): this is
-    AutoRegressor or AutoClassifier. More rows are read in passes: a dictionary is learned in one (SQUEAK; DISQUEAK on
-    workers), ridge regression or classification on it in another. So are those of a command that says how, by
-    --kernel, --length-scale, --alpha, --loss, --class-weight, --dictionary, --checkpoint, --workers or --scheduler.
+    Up to a million rows, and up to 2 GB of them as numbers, everything is chosen on rows kept back (--kernel auto):
+    this is AutoRegressor or AutoClassifier. More rows are read in passes: a dictionary is learned in one (SQUEAK;
+    DISQUEAK on workers), ridge regression or classification on it in another. So are those of a command that says
+    how: --kernel, --length-scale, --alpha, --loss, --class-weight, --dictionary, --checkpoint, --workers or
+    --scheduler.
     """
     import squeak as sq
 
@@ -169,9 +170,9 @@ def fit(
         "max_atoms": max_atoms or 1000,
     }
     if dictionary is not None:
-        given = sq.Dictionary.load(dictionary)
-        known, choice = given.preprocessing, {"dictionary": given}
-        if target in getattr(given.preprocessing, "column_names", ()):
+        loaded = sq.Dictionary.load(dictionary)
+        known, choice = loaded.preprocessing, {"dictionary": loaded}
+        if target in getattr(loaded.preprocessing, "column_names", ()):
             raise ValueError(
                 f"the rows of {dictionary} have the column {target!r}, which is to be predicted from them: learn "
                 f"the dictionary with --target {target}"

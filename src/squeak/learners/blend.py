@@ -55,7 +55,7 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         kept back among them at last.
     rounds : int
         How often a metric is learned anew at most, from the slopes of the model before; it ends sooner when a round
-        gains less than half a percent.
+        gains less than half a percent. With 0, a kernel with numbers stays as it is.
     search_atoms : int
         Atoms with which widths and metrics are tried.
     random_state : None, int, RandomState or Generator

@@ -24,7 +24,7 @@ WIDTHS = (1.4, 1.0, 0.7, 0.5, 0.35, 0.25)
 FIRST_WIDTH = 2
 
 MOVES = ((0, 1), (1, 0), (1, 1), (0, -1), (-1, 0))
-"""Steps among widths, to narrower ones, and among penalties, to larger ones, in the order in which they are tried."""
+"""Steps to narrower widths and to larger penalties, in the order in which they are tried."""
 
 SOLVES = 5
 """How many pairs of a width and a penalty are tried."""
@@ -81,9 +81,9 @@ def solved(K: Array, shift: Array, y: Array) -> Array:
                 c += cho_solve(factor, residual.astype(np.float32), check_finite=False)
         except np.linalg.LinAlgError:
             pass
-        A = K.copy()
-        A[places] += shift
-        factor = cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)
+        full = K.copy()
+        full[places] += shift
+        factor = cho_factor(full.T, lower=True, overwrite_a=True, check_finite=False)
         return np.asarray(size * cho_solve(factor, targets, check_finite=False))
 
 
@@ -104,10 +104,10 @@ def shift_of(alpha: float, n: int, weight: Array | None) -> Array:
 
 
 def exactly(trial: Trial, held: Held) -> Trial:
-    """Return a trial with every row an atom, at a width and a penalty near its own of least error on rows kept back.
+    """Return a trial with every row an atom, at the best width and penalty near its own.
 
     From 0.7 times the trial's width and its own penalty, narrower and wider kernels and larger and smaller
-    penalties are tried as long as they are better, :data:`SOLVES` in all.
+    penalties are tried as long as the error on the rows kept back falls, :data:`SOLVES` in all.
 
     Parameters
     ----------

@@ -267,7 +267,7 @@ def tuned(kernel: Any, held: Held, groups: IntArray | None = None, rounds: int =
         start = stretched(inner, np.ones(held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = held.best_of(start, WIDE_WIDTHS if getattr(inner, "nu", None) == 0.5 else FIRST_WIDTHS)
     else:
-        first = held.best_of(kernel, (1.0,) if rounds else (0.5, 1.0, 2.0))
+        first = held.at(kernel)
         middle = stretched(kernel, _stretch_of(kernel, held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = replace(first, factor=_size(first.kernel) / _size(middle))
     return min(learned(first, held, full, groups, rounds), key=lambda trial: trial.error)

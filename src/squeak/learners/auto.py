@@ -36,7 +36,8 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     Parameters
     ----------
     time_budget : float, optional
-        Seconds after which nothing new is tried. What is chosen then depends on the machine.
+        Seconds after which nothing new is tried; local experts are left out where they would take longer. What is
+        chosen then depends on the machine.
     max_atoms : int, optional
         Atoms of each kernel's dictionary. By default every row of a local expert is an atom of it, and so is every
         row of a table without experts; a model of all rows of a larger table has 1,000.

@@ -41,6 +41,9 @@ LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
 ATOMS = 1_000
 """Of a model of more rows than one expert has, where nobody says how many atoms there may be."""
 
+ROWS_OF_A_SEARCH = 12_500
+"""Experts of so many rows take about as long as the search does; they are tried where that much time is left."""
+
 WHOLE = 1.5
 """With at most so many times the rows of a leaf there is one model, and no experts."""
 
@@ -152,6 +155,7 @@ def compose(
     few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
     most = max_atoms or (n if n <= WHOLE * leaf_rows else ATOMS)
     found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
+    searching = time.monotonic() - search.began
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
     models: list[Any] = []
@@ -168,7 +172,7 @@ def compose(
 
     show("one model", 0.3)
     tried(KernelBlend(kernels, max_atoms=most, rounds=0, search_atoms=few), _words(kernels), most)
-    if n > WHOLE * leaf_rows and search.left() > 0.0:
+    if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
         show("local experts", 0.5)
         leaf = KernelBlend(
             _heaviest(models[0]),
@@ -234,11 +238,13 @@ def _searched(
     )
     held = Held.split(X[some], y[some], None if weight is None else weight[some], atoms, rng, back[some])
 
-    def at(kernel: Any) -> tuple[Trial, float]:
+    def at(kernel: Any) -> tuple[Trial, float] | None:
+        if kernel is not DEFAULT_KERNELS[0] and not search.left() > 0.0:
+            return None
         began = time.monotonic()
-        return tuned(kernel, held, groups), time.monotonic() - began
+        return tuned(kernel, held, groups, left=search.left), time.monotonic() - began
 
-    tried = engine.map_ordered(at, list(DEFAULT_KERNELS))
+    tried = [one for one in engine.map_ordered(at, list(DEFAULT_KERNELS)) if one is not None]
     for trial, seconds in tried:
         error = float(np.sqrt(trial.error)) / size
         search.stages.append(

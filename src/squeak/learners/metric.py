@@ -12,6 +12,7 @@ backpropagation-free machine learning models", Science 383 (2024).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -239,11 +240,13 @@ def next_metric(trial: Trial, held: Held, full: bool, groups: IntArray | None, p
 
 
 def learned(
-    first: Trial, held: Held, full: bool, groups: IntArray | None = None, rounds: int = ROUNDS
+    first: Trial, held: Held, full: bool, groups: IntArray | None, rounds: int, left: Callable[[], float]
 ) -> list[Trial]:
     """Return the best trial of every round after the first, each in the metric of the model before."""
     found = [first]
     for _ in range(rounds):
+        if not left() > 0.0:
+            break
         kernel = next_metric(found[-1], held, full, groups)
         near = found[-1].factor
         found.append(held.best_of(kernel, (near / 2.0, near, near * 2.0)))
@@ -252,8 +255,16 @@ def learned(
     return found
 
 
-def tuned(kernel: Any, held: Held, groups: IntArray | None = None, rounds: int = ROUNDS) -> Trial:
+def tuned(
+    kernel: Any,
+    held: Held,
+    groups: IntArray | None = None,
+    rounds: int = ROUNDS,
+    left: Callable[[], float] = lambda: np.inf,
+) -> Trial:
     """Return the trial of least error over the rounds of a kernel: from the median width, or from its own numbers.
+
+    No round begins when no seconds are ``left``.
 
     A :class:`Metric` learns a linear map, which begins as the identity where it has none; other kernels learn a
     width for each column.
@@ -270,7 +281,7 @@ def tuned(kernel: Any, held: Held, groups: IntArray | None = None, rounds: int =
         first = held.at(kernel)
         middle = stretched(kernel, _stretch_of(kernel, held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = replace(first, factor=_size(first.kernel) / _size(middle))
-    return min(learned(first, held, full, groups, rounds), key=lambda trial: trial.error)
+    return min(learned(first, held, full, groups, rounds, left), key=lambda trial: trial.error)
 
 
 def check_tunable(kernel: Any) -> None:

@@ -176,13 +176,13 @@ def test_a_fit_chooses_everything_by_itself_and_says_which_way_it_took(semicolon
 def test_more_rows_than_memory_should_hold_are_learned_in_passes(data, semicolons, monkeypatch, capsys):
     pd.read_parquet("rows.parquet").to_csv("comma.csv", index=False)
     call = ["fit", data, "--target", "y", "--max-atoms", 10, "--out", "m.sqk", "--overwrite"]
-    monkeypatch.setattr("squeak.cli.models.MOST_ROWS", 59)
+    monkeypatch.setattr("squeak.cli.automatic.MOST_ROWS", 59)
     code, printed = run(monkeypatch, capsys, *call)
     assert code == 0, printed.err
     assert "there are more than 59 rows: learned in passes" in printed.out
     assert isinstance(squeak.load("m.sqk"), squeak.KernelRidge)
     code, printed = run(monkeypatch, capsys, *call, "--time-budget", 5)
     assert code == 2
-    monkeypatch.setattr("squeak.cli.models.MOST_ROWS", 60)
+    monkeypatch.setattr("squeak.cli.automatic.MOST_ROWS", 60)
     assert run(monkeypatch, capsys, *call)[0] == 0
     assert isinstance(squeak.load("m.sqk"), squeak.AutoRegressor)

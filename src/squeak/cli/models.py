@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from squeak.cli.automatic import CHOSEN, FOR_AUTO, fit_auto, reason_for_passes, too_many
 from squeak.cli.clusters import Cluster
-from squeak.cli.errors import echo, option
+from squeak.cli.errors import echo
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -28,7 +29,7 @@ from squeak.cli.options import (
 )
 from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_ending, check_outputs, going_on
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
-from squeak.cli.reading import Categories, Files, Missing, Scale, Shuffled, source_from
+from squeak.cli.reading import Files, Shuffled, source_from
 
 
 class Task(StrEnum):
@@ -141,15 +142,16 @@ def fit(
     import squeak as sq
 
     given = given_options(context)
-    why = _reason_for_passes(given & CHOSEN)
+    why = reason_for_passes(given & CHOSEN)
     if kernel is Kernels.auto and ("kernel" in given or why is None):
         refuse_settled(context, CHOSEN, "--kernel auto chooses these itself, in this process")
         check_outputs([*data], overwrite=overwrite, squeak_files=[out])
         automatic = replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given})
         source = source_from(automatic, data, target, seed=seed)
-        why = None if "kernel" in given else _too_many(source)
+        why = None if "kernel" in given else too_many(source)
         if why is None:
-            _fit_auto(source, out, task, max_atoms, time_budget, seed, quiet)
+            classes = _is_classification(task, source, quiet)
+            fit_auto(source, out, classes, max_atoms, time_budget, seed, quiet)
             return
     if time_budget is not None:
         raise typer.BadParameter("--time-budget is for --kernel auto" + (f"; {why}" if why else ""))
@@ -205,74 +207,6 @@ def fit(
         skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
         echo(f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}")
         echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
-
-
-CHOSEN = {
-    "length_scale",
-    "alpha",
-    "loss",
-    "class_weight",
-    "dictionary",
-    "checkpoint",
-    "every",
-    "workers",
-    "scheduler",
-}
-"""Options that ``--kernel auto`` has no use for."""
-
-FOR_AUTO: dict[str, Any] = {"scale": Scale.robust, "categories": Categories.auto, "missing": Missing.median}
-"""How rows are read for ``--kernel auto`` where the command line does not say."""
-
-
-MOST_ROWS, MOST_BYTES = 1_000_000, 2 * 2**30
-"""More rows, or more bytes of them as numbers, are learned in passes where nobody says how."""
-
-
-def _reason_for_passes(given: set[str]) -> str | None:
-    """Return words for the options that only a fit in passes has; None where there are none."""
-    if not given:
-        return None
-    return f"{', '.join(map(option, sorted(given)))} {'is' if len(given) == 1 else 'are'} not for --kernel auto"
-
-
-def _too_many(source: Any) -> str | None:
-    """Return words for why rows are not held in memory; None where they are. Text is read to be counted."""
-    most = min(MOST_ROWS, MOST_BYTES // (8 * max(1, len(source.feature_names))))
-    count = source.n_rows
-    if count is None:
-        count = 0
-        for block in source.blocks():
-            count += len(block.y)
-            if count > most:
-                break
-    return None if count <= most else f"there are more than {most:,} rows"
-
-
-def _fit_auto(
-    source: Any,
-    out: Path,
-    task: Task,
-    max_atoms: int | None,
-    time_budget: float | None,
-    seed: int,
-    quiet: bool,
-) -> None:
-    """Fit AutoRegressor or AutoClassifier, as a user of Python would, and tell what was chosen."""
-    import squeak as sq
-
-    chosen = sq.AutoClassifier if _is_classification(task, source, quiet) else sq.AutoRegressor
-    learner: Any = chosen(
-        max_atoms=max_atoms, time_budget=time_budget, random_state=seed, verbose=0 if quiet else 1
-    ).fit(source)
-    learner.save(out)
-    if quiet:
-        return
-    skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-    echo(f"{type(learner).__name__}{skipped}: everything was chosen on rows kept back, in memory → {out}")
-    for stage in learner.search_:
-        echo(f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation")
-    for limit in learner.limits_:
-        echo(f"  {limit}")
 
 
 def predict(

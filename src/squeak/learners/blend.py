@@ -22,7 +22,7 @@ from squeak.data import PredictsBlocks, Preprocessing, RowSource, by_blocks
 from squeak.learners.data import ArrayTraining
 from squeak.learners.exact import exact_whole, exactly
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
-from squeak.learners.metric import Held, Trial, tuned
+from squeak.learners.metric import Held, Trial, check_tunable, is_settled, tuned, with_map
 from squeak.learners.rows import RowLearner, all_or_nothing
 
 DEFAULT_KERNELS = (Laplacian("learned"), Metric(RBF("learned"), None), Metric(Matern("learned", nu=0.5), None))
@@ -155,7 +155,14 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         held = Held.split(rows, targets, data.weight, self.search_atoms, generator_at(seed, SAMPLE, 0), back)
         few = held.first(SEARCH_ROWS)
         starts = list(DEFAULT_KERNELS if self.kernels is None else self.kernels)
-        found = engine.map_ordered(lambda kernel: tuned(kernel, few, groups, self.rounds), starts)
+
+        def begin(kernel: Any) -> Trial:
+            check_tunable(kernel)
+            if not self.rounds and is_settled(kernel):
+                return few.at(with_map(kernel, few.X.shape[1]))
+            return tuned(kernel, few, groups, self.rounds)
+
+        found = engine.map_ordered(begin, starts)
         full = held.with_atoms(self.max_atoms)
         every = full.n_atoms == len(full.X)
         tried = engine.map_ordered(

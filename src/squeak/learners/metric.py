@@ -272,13 +272,12 @@ def tuned(
     check_tunable(kernel)
     full = isinstance(kernel, Metric)
     inner = kernel.kernel if full else kernel
-    if full and kernel.T is None and not isinstance(inner.length_scale, str):
-        kernel = Metric(inner, np.eye(held.X.shape[1]))
-    if isinstance(inner.length_scale, str):
+    kernel = with_map(kernel, held.X.shape[1])
+    if not is_settled(kernel):
         start = stretched(inner, np.ones(held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = held.best_of(start, WIDE_WIDTHS if getattr(inner, "nu", None) == 0.5 else FIRST_WIDTHS)
     else:
-        first = held.at(kernel)
+        first = held.best_of(kernel, (1.0,) if rounds else (0.5, 1.0, 2.0))
         middle = stretched(kernel, _stretch_of(kernel, held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = replace(first, factor=_size(first.kernel) / _size(middle))
     return min(learned(first, held, full, groups, rounds, left), key=lambda trial: trial.error)
@@ -298,6 +297,19 @@ def _stretch_of(kernel: Any, columns: int) -> Array:
     if isinstance(kernel, Metric):
         return np.asarray(kernel.T, dtype=np.float64)
     return np.broadcast_to(1.0 / np.asarray(kernel.length_scale, dtype=np.float64), (columns,))
+
+
+def is_settled(kernel: Any) -> bool:
+    """Tell whether a kernel's width is a number, or several."""
+    inner = kernel.kernel if isinstance(kernel, Metric) else kernel
+    return not isinstance(inner.length_scale, str)
+
+
+def with_map(kernel: Any, columns: int) -> Any:
+    """Return a kernel whose map is the identity where its width is settled and nobody gave a map."""
+    if isinstance(kernel, Metric) and kernel.T is None and is_settled(kernel):
+        return Metric(kernel.kernel, np.eye(columns))
+    return kernel
 
 
 def _size(kernel: Any) -> float:

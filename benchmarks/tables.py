@@ -4,6 +4,7 @@
     python -m benchmarks tables --tables casp,a9a --methods squeak,lightgbm --splits 0,1
     python -m benchmarks tables --methods squeak --again          after a change of our model
     python -m benchmarks tables --times                           times, on a quiet machine
+    python -m benchmarks tables --growth 10000,100000             time and memory of our fit as rows grow
 
 Errors are the root mean squared error or the part of wrong classes on rows that no method saw. Every result is
 one line of ``results/tables.jsonl``, found again by table, split, method and version of the method's settings: a
@@ -32,6 +33,7 @@ from threadpoolctl import threadpool_limits
 import squeak
 from benchmarks.common import RESULTS, PeakMemory, ratio, save
 from benchmarks.tables_data import CLASSES, MOST_ROWS, NAMES, SPLITS, Split, here, load
+from benchmarks.tables_growth import SIZES, grow
 from benchmarks.tables_methods import METHODS, at_hand
 from benchmarks.tables_page import summary
 
@@ -206,6 +208,7 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="1 by default; with --times, all cores")
     parser.add_argument("--again", action="store_true", help="measure what is cached, too")
     parser.add_argument("--times", action="store_true", help="times instead of errors: the machine must be quiet")
+    parser.add_argument("--growth", nargs="?", const="", help="rows of a made table: how time and memory grow")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of --times")
     found = parser.parse_args(options)
     for what, known in (("tables", TIMED if found.times else NAMES), ("methods", tuple(METHODS))):
@@ -226,6 +229,9 @@ def parse(options: Sequence[str]) -> argparse.Namespace:
 def run(options: Sequence[str] = ()) -> None:
     """Measure errors, or times, and write the summary of all that is cached."""
     chosen = parse(options)
+    if chosen.growth is not None:
+        grow([int(n) for n in chosen.growth.split(",")] if chosen.growth else list(SIZES))
+        return
     (times if chosen.times else errors)(chosen)
     current = {key: r for key, r in recorded().items() if METHODS[key[2]].settings == key[3]}
     save("tables", summary(list(current.values())) | {"most_rows": MOST_ROWS})

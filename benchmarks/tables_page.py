@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.tables_data import APART, CHOSEN_ON, CLASSES, NAMES
+from benchmarks.tables_growth import growth_table
 from benchmarks.tables_methods import METHODS
 
 PEERS = ("before", "hist", "lightgbm", "catboost", "forest", "nystroem", "xrfm")
@@ -198,7 +199,7 @@ def _times_table(times: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def tables_page(found: dict[str, Any], times: dict[str, Any]) -> str:
+def tables_page(found: dict[str, Any], times: dict[str, Any], growth: dict[str, Any] | None = None) -> str:
     """Return the section of benchmarks/README.md; the halves are declared even where nothing is measured."""
     means, methods = found.get("errors", {}), tuple(name for name in METHODS if name != "quantile")
     return f"""## tables: automatic models beside gradient boosting and other kernel machines
@@ -246,6 +247,10 @@ Geometric means of the ratios of the tables; below 1 squeak is better.{_search_w
 ### Times
 
 {_times_table(times)}
+
+### Growth
+
+{growth_table(growth or {})}
 """
 
 

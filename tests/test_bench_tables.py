@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from benchmarks import tables
 from benchmarks.tables_data import APART, CHOSEN_ON, NAMES, Split
+from benchmarks.tables_growth import made
 from benchmarks.tables_methods import METHODS
 from benchmarks.tables_page import mean_ratios, summary, tables_page
 from benchmarks.tables_search import Searched
@@ -111,3 +112,13 @@ def test_a_search_takes_the_best_of_its_settings():
     found = Searched(Constant, draw, 0, budget=1.0).fit(np.zeros((50, 1)), np.full(50, 5.0))
     assert found.settings_ == {"value": 5.0}
     assert found.predict(np.zeros((2, 1))).tolist() == [5.0, 5.0]
+
+
+def test_growth_is_told_beside_that_of_rows_times_their_logarithm():
+    facts = {"fit_seconds": 1.0, "peak_mb": 5.0, "error": 0.3}
+    sizes = {str(n): facts | {"cpu_seconds": n * np.log(n) / 1e4} for n in (100, 10_000)}
+    page = tables_page({}, {}, {"threads": 2, "sizes": sizes})
+    assert "| 10,000 | 9 | 1.00 | 5 MB | 0.300 |" in page
+    X, y = made(50, 0)
+    assert X.shape == (50, 10)
+    assert y.shape == (50,)

@@ -374,7 +374,7 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     """A regression and a classification, from files to predictions in files."""
     model, out = tmp_path / "model.sqk", tmp_path / "p.parquet"
     data = str(folder / "*.parquet")
-    done = command("fit", data, "--target", "delay", "--max-atoms", 60, "--out", model)
+    done = command("fit", data, "--target", "delay", "--kernel", "rbf", "--max-atoms", 60, "--out", model)
     assert done.returncode == 0, done.stderr
     assert "KernelRidge on" in done.stdout
     done = command("predict", model, data, "--out", out, "--std", "--interval", 0.9)
@@ -434,7 +434,7 @@ def test_predictions_of_rows_that_are_not_skipped_can_be_joined(tmp_path):
     frame["y"] = frame.a + frame.b
     model, out = tmp_path / "model.sqk", tmp_path / "p.csv"
     frame.to_csv(tmp_path / "whole.csv", index=False)
-    options = ["--target", "y", "--max-atoms", 40, "--out", model, "-q"]
+    options = ["--target", "y", "--kernel", "rbf", "--max-atoms", 40, "--out", model, "-q"]
     assert command("fit", tmp_path / "whole.csv", *options).returncode == 0
     frame.loc[[0, 3, 7, 250], "a"] = np.nan
     for name, part in (("1.csv", frame.iloc[:120]), ("2.csv", frame.iloc[120:])):

@@ -151,3 +151,38 @@ def test_errors_carry_the_parameter_and_its_value():
 )
 def test_advice_in_the_words_of_a_command(advice, words):
     assert spell(advice, {"header", "delimiter", "na_values", "categories", "learn_rows"}) == words
+
+
+def test_a_fit_chooses_everything_by_itself_and_says_which_way_it_took(semicolons, monkeypatch, capsys):
+    """Exactly the library's automatic learner, unless the rows are many or an option is of a fit in passes."""
+    call = ["fit", "rows.parquet", "--target", "y", "--max-atoms", 10, "--out", "m.sqk", "--overwrite"]
+    code, printed = run(monkeypatch, capsys, *call)
+    assert code == 0, printed.err
+    assert "AutoRegressor: everything was chosen on rows kept back" in printed.out
+    how = {"scale": "robust", "missing": "median", "categories": "auto"}
+    source = squeak.rows("rows.parquet", "y", random_state=0, **how)
+    expected = squeak.AutoRegressor(max_atoms=10, random_state=0).fit(source)
+    found = squeak.load("m.sqk")
+    frame = pd.read_parquet("rows.parquet")
+    assert np.array_equal(found.predict(frame), expected.predict(frame))
+    code, printed = run(monkeypatch, capsys, *call, "--alpha", 1)
+    assert code == 0, printed.err
+    assert "--alpha is not for --kernel auto: learned in passes, with an RBF kernel" in printed.out
+    assert isinstance(squeak.load("m.sqk"), squeak.KernelRidge)
+    assert run(monkeypatch, capsys, *call, "--alpha", 1, "--kernel", "auto")[0] == 2
+
+
+@pytest.mark.parametrize("data", ["rows.parquet", "comma.csv"])
+def test_more_rows_than_memory_should_hold_are_learned_in_passes(data, semicolons, monkeypatch, capsys):
+    pd.read_parquet("rows.parquet").to_csv("comma.csv", index=False)
+    call = ["fit", data, "--target", "y", "--max-atoms", 10, "--out", "m.sqk", "--overwrite"]
+    monkeypatch.setattr("squeak.cli.automatic.MOST_ROWS", 59)
+    code, printed = run(monkeypatch, capsys, *call)
+    assert code == 0, printed.err
+    assert "there are more than 59 rows: learned in passes" in printed.out
+    assert isinstance(squeak.load("m.sqk"), squeak.KernelRidge)
+    code, printed = run(monkeypatch, capsys, *call, "--time-budget", 5)
+    assert code == 2
+    monkeypatch.setattr("squeak.cli.automatic.MOST_ROWS", 60)
+    assert run(monkeypatch, capsys, *call)[0] == 0
+    assert isinstance(squeak.load("m.sqk"), squeak.AutoRegressor)

@@ -265,6 +265,7 @@ def test_rows_of_no_weight_are_no_rows():
 
 def test_a_short_time_is_kept_to():
     model = fitted(X, Y, time_budget=1e-9, leaf_rows=100)
+    assert len(model.search_) == 2
     assert not any("experts" in stage["model"] for stage in model.search_)
     assert np.isfinite(model.predict(X)).all()
 
@@ -296,12 +297,13 @@ def test_saved_and_loaded_it_says_the_same_bits(case, tmp_path):
     assert again.n_features_in_ == model.n_features_in_ == rows.shape[1]
 
 
-def test_it_is_the_same_on_one_thread_and_on_two(monkeypatch):
+@pytest.mark.parametrize("atoms", [30, None])
+def test_it_is_the_same_on_one_thread_and_on_two(atoms, monkeypatch):
     rows, targets = made(300)
     found = []
     for threads in ("1", "2"):
         monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
-        model = fitted(rows, targets, leaf_rows=100)
+        model = fitted(rows, targets, leaf_rows=100, max_atoms=atoms)
         found.append(np.stack([*model.predict(rows, return_std=True), *model.predict_interval(rows, 0.5)]))
     np.testing.assert_array_equal(*found)
 

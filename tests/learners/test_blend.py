@@ -205,7 +205,7 @@ def test_a_handful_of_rows_is_enough(n):
 
 def test_rows_and_targets_that_are_all_alike_give_the_mean():
     model = KernelBlend(**QUICK).fit(np.ones((30, 2)), np.arange(30.0))
-    assert np.ptp(model.predict(np.ones((30, 2)))) == 0.0
+    assert np.ptp(model.predict(np.ones((30, 2)))) < 1e-6
     assert abs(model.predict(np.ones((1, 2)))[0] - 14.5) < 3.0
     same = KernelBlend(**QUICK).fit(np.random.default_rng(0).random((30, 2)), np.full(30, 7.0))
     np.testing.assert_allclose(same.predict(np.zeros((3, 2))), 7.0)

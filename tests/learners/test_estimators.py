@@ -35,7 +35,7 @@ ESTIMATORS = [
     KernelClassifier(KERNEL, loss="logistic", tol=1e-11),
     Nystroem(KERNEL),
     Nystroem(KERNEL, form="triangular"),
-    KernelBlend([KERNEL], max_atoms=20, search_atoms=20, rounds=0, random_state=0),
+    KernelBlend([KERNEL], max_atoms=20, search_atoms=20, rounds=1, random_state=0),
     LocalExperts(KernelRidge(KERNEL, max_atoms=20), leaf_rows=40, split_kernel=KERNEL, random_state=0),
     LocalExperts(KernelClassifier(KERNEL, max_atoms=20), leaf_rows=40, split_kernel=KERNEL, random_state=0),
     AutoRegressor(max_atoms=20, random_state=0),

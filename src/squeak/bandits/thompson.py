@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from squeak.bandits.acquisitions import highest
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.gp_ucb import ExactBandit
+from squeak.bandits.posterior import highest
 from squeak.core.kernels import gram
 from squeak.core.types import Array, Rows
 

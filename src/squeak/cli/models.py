@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from squeak.cli.automatic import CHOSEN, FOR_AUTO, fit_auto, reason_for_passes, too_many
 from squeak.cli.clusters import Cluster
 from squeak.cli.errors import echo
 from squeak.cli.options import (
@@ -28,7 +29,7 @@ from squeak.cli.options import (
 )
 from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_ending, check_outputs, going_on
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
-from squeak.cli.reading import Categories, Files, Missing, Scale, Shuffled, source_from
+from squeak.cli.reading import Files, Shuffled, source_from
 from squeak.data.columns import text_of
 
 
@@ -94,14 +95,22 @@ def fit(
     kernel: Annotated[
         Kernels,
         typer.Option(
-            help="auto: kernels, their metrics, penalties and local experts are chosen on rows kept back."
+            help="auto: kernels, metrics, penalties and local experts are chosen on rows kept back, in memory; "
+            "the others learn in passes over rows of any number."
         ),
-    ] = Kernels.rbf,
+    ] = Kernels.auto,
     length_scale: Annotated[
         str, typer.Option(help="The kernel's width: a number, 'median', 'auto', or 'learned' (one a column).")
     ] = "auto",
     alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto'.")] = "auto",
-    max_atoms: Annotated[int, typer.Option(min=1, help="The size of the dictionary.")] = 1000,
+    max_atoms: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="The size of a dictionary: 1000, or with --kernel auto as suits the rows.",
+            show_default=False,
+        ),
+    ] = None,
     time_budget: Annotated[
         float | None, typer.Option(help="With --kernel auto: seconds after which nothing new is tried.")
     ] = None,
@@ -125,18 +134,32 @@ def fit(
 ) -> None:
     """Learn to predict a column of DATA, and write the model to a file.
 
-    A dictionary is learned in one pass (SQUEAK; DISQUEAK on workers), ridge regression or classification on it in
-    another. With --kernel auto everything is chosen on rows kept back, and the rows are held in memory.
+    Up to a million rows, and up to 2 GB of them as numbers, everything is chosen on rows kept back (--kernel auto):
+    this is AutoRegressor or AutoClassifier. More rows are read in passes: a dictionary is learned in one (SQUEAK;
+    DISQUEAK on workers), ridge regression or classification on it in another. So are those of a command that says
+    how: --kernel, --length-scale, --alpha, --loss, --class-weight, --dictionary, --checkpoint, --workers or
+    --scheduler.
     """
     import squeak as sq
 
-    if kernel is Kernels.auto:
+    given = given_options(context)
+    why = reason_for_passes(given & CHOSEN)
+    if kernel is Kernels.auto and ("kernel" in given or why is None):
         refuse_settled(context, CHOSEN, "--kernel auto chooses these itself, in this process")
         check_outputs([*data], overwrite=overwrite, squeak_files=[out])
-        _fit_auto(context, data, target, out, task, reading, max_atoms, time_budget, seed, quiet)
-        return
+        automatic = replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given})
+        source = source_from(automatic, data, target, seed=seed)
+        why = None if "kernel" in given else too_many(source)
+        if why is None:
+            classes = _is_classification(task, source, quiet)
+            fit_auto(source, out, classes, max_atoms, time_budget, seed, quiet)
+            return
     if time_budget is not None:
-        raise typer.BadParameter("--time-budget is for --kernel auto")
+        raise typer.BadParameter("--time-budget is for --kernel auto" + (f"; {why}" if why else ""))
+    if kernel is Kernels.auto:
+        kernel = Kernels.rbf
+        if not quiet and dictionary is None:
+            echo(f"{why}: learned in passes, with an RBF kernel")
 
     if dictionary is not None:
         refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
@@ -145,11 +168,14 @@ def fit(
         raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
     penalty = _alpha(alpha)
     known: Any = "learn"
-    choice: dict[str, Any] = {"kernel": kernel_of(KernelName(kernel.value), length_scale), "max_atoms": max_atoms}
+    choice: dict[str, Any] = {
+        "kernel": kernel_of(KernelName(kernel.value), length_scale),
+        "max_atoms": max_atoms or 1000,
+    }
     if dictionary is not None:
-        given = sq.Dictionary.load(dictionary)
-        known, choice = given.preprocessing, {"dictionary": given}
-        if target in getattr(given.preprocessing, "column_names", ()):
+        loaded = sq.Dictionary.load(dictionary)
+        known, choice = loaded.preprocessing, {"dictionary": loaded}
+        if target in getattr(loaded.preprocessing, "column_names", ()):
             raise ValueError(
                 f"the rows of {dictionary} have the column {target!r}, which is to be predicted from them: learn "
                 f"the dictionary with --target {target}"
@@ -182,60 +208,6 @@ def fit(
         skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
         echo(f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}")
         echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
-
-
-CHOSEN = {
-    "length_scale",
-    "alpha",
-    "loss",
-    "class_weight",
-    "dictionary",
-    "checkpoint",
-    "every",
-    "workers",
-    "scheduler",
-}
-"""Options that ``--kernel auto`` has no use for."""
-
-FOR_AUTO: dict[str, Any] = {"scale": Scale.robust, "categories": Categories.auto, "missing": Missing.median}
-"""How rows are read for ``--kernel auto`` where the command line does not say."""
-
-
-def _fit_auto(
-    context: typer.Context,
-    data: list[str],
-    target: str,
-    out: Path,
-    task: Task,
-    reading: Shuffled,
-    max_atoms: int,
-    time_budget: float | None,
-    seed: int,
-    quiet: bool,
-) -> None:
-    """Fit AutoRegressor or AutoClassifier, as a user of Python would, and tell what was chosen."""
-    import squeak as sq
-
-    given = given_options(context)
-    source = source_from(
-        replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given}),
-        data,
-        target,
-        seed=seed,
-    )
-    chosen = sq.AutoClassifier if _is_classification(task, source, quiet) else sq.AutoRegressor
-    learner: Any = chosen(
-        max_atoms=max_atoms, time_budget=time_budget, random_state=seed, verbose=0 if quiet else 1
-    ).fit(source)
-    learner.save(out)
-    if quiet:
-        return
-    skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-    echo(f"{type(learner).__name__}{skipped} → {out}")
-    for stage in learner.search_:
-        echo(f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation")
-    for limit in learner.limits_:
-        echo(f"  {limit}")
 
 
 def predict(

@@ -14,11 +14,10 @@ from squeak.core.checks import check_between, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.seeds import draw_seed
 from squeak.graphs.base import GraphPlan, Sparsifier
-from squeak.graphs.blocks import edge_blocks
 from squeak.graphs.edges import Edges
 from squeak.graphs.oracle import Oracle, Scoring
-from squeak.graphs.sample import EdgeSample, joined
-from squeak.graphs.thinning import thinned
+from squeak.graphs.sample import EdgeSample, joined, thinned
+from squeak.graphs.sources import edge_blocks
 from squeak.samplers.theory import squeak_oversampling
 
 CONSTANTS = {"theorem": 26.0, "listing": 40.0}

@@ -36,11 +36,13 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     Parameters
     ----------
     time_budget : float, optional
-        Seconds after which nothing new is tried. What is chosen then depends on the machine.
-    max_atoms : int
-        Atoms of each kernel's dictionary.
+        Seconds after which nothing new is tried; local experts are left out where they would take longer. What is
+        chosen then depends on the machine.
+    max_atoms : int, optional
+        Atoms of each kernel's dictionary. By default every row of a local expert is an atom of it, and so is every
+        row of a table without experts; a model of all rows of a larger table has 1,000.
     leaf_rows : int
-        Rows of a local expert at most; with fewer than 1.5 times as many rows there are none.
+        Rows of a local expert at most; with up to 1.5 times as many rows there are none.
     random_state : None, int, RandomState or Generator
     verbose : int
         1 shows the stages.

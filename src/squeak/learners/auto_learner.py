@@ -79,7 +79,7 @@ class AutoLearner(RowLearner):
     }
 
     time_budget: float | None = None
-    max_atoms: int = 1000
+    max_atoms: int | None = None
     leaf_rows: int = 4000
     verbose: int = 0
     tree_: SplitTree = field(init=False)
@@ -94,7 +94,8 @@ class AutoLearner(RowLearner):
     preprocessing_: Preprocessing | None = field(init=False, default=None)
 
     def _check(self) -> None:
-        check_whole("max_atoms", self.max_atoms)
+        if self.max_atoms is not None:
+            check_whole("max_atoms", self.max_atoms)
         check_whole("leaf_rows", self.leaf_rows, low=100)
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)

@@ -20,8 +20,9 @@ from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.data import PredictsBlocks, Preprocessing, RowSource, by_blocks
 from squeak.learners.data import ArrayTraining
+from squeak.learners.exact import exact_whole, exactly
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
-from squeak.learners.metric import Held, Trial, tuned
+from squeak.learners.metric import Held, Trial, check_tunable, is_settled, tuned, with_map
 from squeak.learners.rows import RowLearner, all_or_nothing
 
 DEFAULT_KERNELS = (Laplacian("learned"), Metric(RBF("learned"), None), Metric(Matern("learned", nu=0.5), None))
@@ -50,10 +51,11 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         a linear map; a kernel with numbers is a start from which width and metric are refined. By default the
         product Laplacian with a width for each column, and the RBF and the Matérn-½ kernel behind a linear map.
     max_atoms : int
-        Atoms of each kernel's dictionary.
+        Atoms of each kernel's dictionary. With as many as there are rows to solve on, every row is an atom, those
+        kept back among them at last.
     rounds : int
         How often a metric is learned anew at most, from the slopes of the model before; it ends sooner when a round
-        gains less than half a percent.
+        gains less than half a percent. With 0, a kernel with numbers stays as it is.
     search_atoms : int
         Atoms with which widths and metrics are tried.
     random_state : None, int, RandomState or Generator
@@ -153,19 +155,29 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         held = Held.split(rows, targets, data.weight, self.search_atoms, generator_at(seed, SAMPLE, 0), back)
         few = held.first(SEARCH_ROWS)
         starts = list(DEFAULT_KERNELS if self.kernels is None else self.kernels)
-        found = engine.map_ordered(lambda kernel: tuned(kernel, few, groups, self.rounds), starts)
+
+        def begin(kernel: Any) -> Trial:
+            check_tunable(kernel)
+            if not self.rounds and is_settled(kernel):
+                return few.at(with_map(kernel, few.X.shape[1]))
+            return tuned(kernel, few, groups, self.rounds)
+
+        found = engine.map_ordered(begin, starts)
         full = held.with_atoms(self.max_atoms)
-        tried = engine.map_ordered(lambda trial: full.at(trial.kernel, keep=True), found)
+        every = full.n_atoms == len(full.X)
+        tried = engine.map_ordered(
+            lambda trial: exactly(trial, full) if every else full.at(trial.kernel, keep=True), found
+        )
         nothing = np.zeros_like(held.y_back)  # the mean alone, for targets that the columns tell little of
         weights = convex_weights([*(trial.back for trial in tried), nothing], held.y_back, held.weight_back)
         kept = np.flatnonzero(weights[:-1]).tolist() or [int(np.argmin([trial.error for trial in tried]))]
         self.weights_, self.back_ = weights[kept], held.back
         self.back_values_ = np.asarray(sum(weights[place] * tried[place].back for place in kept)) + held.mean
+        chosen = [tried[place] for place in kept]
+        whole = exact_whole(chosen, full) if every else [full.whole(trial) for trial in chosen]
         self.expansions_ = [
-            Expansion(
-                tried[place].kernel, full.atoms, weights[place] * full.whole(tried[place]), np.zeros_like(held.mean)
-            )
-            for place in kept
+            Expansion(trial.kernel, atoms, weight * coef, np.zeros_like(held.mean))
+            for trial, weight, (atoms, coef) in zip(chosen, self.weights_, whole, strict=True)
         ]
         self.expansions_[0] = replace(self.expansions_[0], intercept=held.mean)
         self.trials_ = [replace(trial, equations=None) for trial in tried]

@@ -35,8 +35,17 @@ FEWEST = 12
 PROMISING = 1.35
 """A kernel whose error exceeds the least by more than this factor is given up after the search."""
 
-LEAF_ATOMS, LEAF_SEARCH_ATOMS, LEAF_KERNELS = 1_000, 400, 2
-"""Of a local expert: atoms, atoms of its search, and how many of the kernels it tries."""
+LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
+"""Of a local expert: atoms of its search, and how many of the kernels it tries."""
+
+ATOMS = 1_000
+"""Of a model of more rows than one expert has, where nobody says how many atoms there may be."""
+
+ROWS_OF_A_SEARCH = 12_500
+"""Experts of so many rows take about as long as the search does; they are tried where that much time is left."""
+
+WHOLE = 1.5
+"""With at most so many times the rows of a leaf there is one model, and no experts."""
 
 SPREAD_ATOMS, SPREAD_FROM = 300, 60
 """Atoms of the model of the residuals' size; below so many rows kept back it is a constant."""
@@ -102,7 +111,7 @@ def compose(
     *,
     groups: IntArray | None,
     seed: int,
-    max_atoms: int,
+    max_atoms: int | None,
     leaf_rows: int,
     search: Search,
     show: Any,
@@ -143,8 +152,10 @@ def compose(
         return _mean_only(X, y, weight)
     back = np.zeros(n, dtype=bool)
     back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
-    few = min(SEARCH_ATOMS, max_atoms)
+    few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
+    most = max_atoms or (n if n <= WHOLE * leaf_rows else ATOMS)
     found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
+    searching = time.monotonic() - search.began
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
     models: list[Any] = []
@@ -160,16 +171,20 @@ def compose(
         search.stages.append(Stage("all rows", words, n, min(atoms, n), np.nan, error, time.monotonic() - began))
 
     show("one model", 0.3)
-    tried(KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few), _words(kernels), max_atoms)
-    if n > 1.5 * leaf_rows and search.left() > 0.0:
+    tried(KernelBlend(kernels, max_atoms=most, rounds=0, search_atoms=few), _words(kernels), most)
+    if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
         show("local experts", 0.5)
         leaf = KernelBlend(
             _heaviest(models[0]),
-            max_atoms=min(max_atoms, LEAF_ATOMS),
+            max_atoms=max_atoms or round(WHOLE * leaf_rows),
             rounds=1,
             search_atoms=min(few, LEAF_SEARCH_ATOMS),
         )
-        tried(LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]), "", min(max_atoms, LEAF_ATOMS))
+        tried(
+            LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]),
+            "",
+            min(max_atoms or leaf_rows, leaf_rows),
+        )
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     values.append(np.broadcast_to(mean, values[0].shape))
     shares = convex_weights(values, y[back], None if weight is None else weight[back])
@@ -185,7 +200,7 @@ def compose(
         experts = [[one.times(float(shares[1])) for one in expert] for expert in models[1].experts_]
     if shares[-1]:
         everywhere.append(_constant(X, float(shares[-1]) * mean))
-    _say_limits(search, found, shares, n, max_atoms)
+    _say_limits(search, found, shares)
     residual = y[back] - blended
     spread, scores = _spread(found[0].kernel, X[back], residual, seed)
     slopes = gradient_product(found[0].kernel, held.atoms, found[0].coef, held.X[:4000], full=False)
@@ -223,11 +238,13 @@ def _searched(
     )
     held = Held.split(X[some], y[some], None if weight is None else weight[some], atoms, rng, back[some])
 
-    def at(kernel: Any) -> tuple[Trial, float]:
+    def at(kernel: Any) -> tuple[Trial, float] | None:
+        if kernel is not DEFAULT_KERNELS[0] and not search.left() > 0.0:
+            return None
         began = time.monotonic()
-        return tuned(kernel, held, groups), time.monotonic() - began
+        return tuned(kernel, held, groups, left=search.left), time.monotonic() - began
 
-    tried = engine.map_ordered(at, list(DEFAULT_KERNELS))
+    tried = [one for one in engine.map_ordered(at, list(DEFAULT_KERNELS)) if one is not None]
     for trial, seconds in tried:
         error = float(np.sqrt(trial.error)) / size
         search.stages.append(
@@ -329,7 +346,7 @@ def floored(spread: Array, mean: Array) -> Array:
     return np.asarray(np.maximum(spread, LEAST_SPREAD * np.maximum(mean, 1e-300)))
 
 
-def _say_limits(search: Search, found: list[Trial], shares: Array, n: int, max_atoms: int) -> None:
+def _say_limits(search: Search, found: list[Trial], shares: Array) -> None:
     best = found[0]
     if best.at_edge and best.alpha < 1e-6:
         search.limits.append(

@@ -12,6 +12,7 @@ backpropagation-free machine learning models", Science 383 (2024).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -188,8 +189,8 @@ class Held:
         kept = equations if keep else None
         return Trial(kernel, alpha, errors[best], coef, at_edge, Z @ beta, factor, kept)
 
-    def whole(self, trial: Trial) -> Array:
-        """Return the coefficients of a trial's atoms for all rows, those kept back among them.
+    def whole(self, trial: Trial) -> tuple[Array, Array]:
+        """Return a trial's atoms and their coefficients for all rows, those kept back among them.
 
         Sums over rows add up, so only the rows kept back are looked at again. Targets are less the mean of the rows
         to solve on.
@@ -198,7 +199,7 @@ class Held:
         features = trial.equations.features
         behind = NormalEquations.sum(ArrayTraining(self.X_back, self.y_back, self.weight_back), features)
         both = trial.equations.plus(behind)
-        return np.asarray(features.mixing @ both.solve(trial.alpha * both.weight))
+        return self.atoms, np.asarray(features.mixing @ both.solve(trial.alpha * both.weight))
 
     def best_of(self, kernel: Any, factors: tuple[float, ...]) -> Trial:
         """Return the best trial over multiples of a kernel's width."""
@@ -239,11 +240,13 @@ def next_metric(trial: Trial, held: Held, full: bool, groups: IntArray | None, p
 
 
 def learned(
-    first: Trial, held: Held, full: bool, groups: IntArray | None = None, rounds: int = ROUNDS
+    first: Trial, held: Held, full: bool, groups: IntArray | None, rounds: int, left: Callable[[], float]
 ) -> list[Trial]:
     """Return the best trial of every round after the first, each in the metric of the model before."""
     found = [first]
     for _ in range(rounds):
+        if not left() > 0.0:
+            break
         kernel = next_metric(found[-1], held, full, groups)
         near = found[-1].factor
         found.append(held.best_of(kernel, (near / 2.0, near, near * 2.0)))
@@ -252,8 +255,16 @@ def learned(
     return found
 
 
-def tuned(kernel: Any, held: Held, groups: IntArray | None = None, rounds: int = ROUNDS) -> Trial:
+def tuned(
+    kernel: Any,
+    held: Held,
+    groups: IntArray | None = None,
+    rounds: int = ROUNDS,
+    left: Callable[[], float] = lambda: np.inf,
+) -> Trial:
     """Return the trial of least error over the rounds of a kernel: from the median width, or from its own numbers.
+
+    No round begins when no seconds are ``left``.
 
     A :class:`Metric` learns a linear map, which begins as the identity where it has none; other kernels learn a
     width for each column.
@@ -261,16 +272,15 @@ def tuned(kernel: Any, held: Held, groups: IntArray | None = None, rounds: int =
     check_tunable(kernel)
     full = isinstance(kernel, Metric)
     inner = kernel.kernel if full else kernel
-    if full and kernel.T is None and not isinstance(inner.length_scale, str):
-        kernel = Metric(inner, np.eye(held.X.shape[1]))
-    if isinstance(inner.length_scale, str):
+    kernel = with_map(kernel, held.X.shape[1])
+    if not is_settled(kernel):
         start = stretched(inner, np.ones(held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = held.best_of(start, WIDE_WIDTHS if getattr(inner, "nu", None) == 0.5 else FIRST_WIDTHS)
     else:
         first = held.best_of(kernel, (1.0,) if rounds else (0.5, 1.0, 2.0))
         middle = stretched(kernel, _stretch_of(kernel, held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = replace(first, factor=_size(first.kernel) / _size(middle))
-    return min(learned(first, held, full, groups, rounds), key=lambda trial: trial.error)
+    return min(learned(first, held, full, groups, rounds, left), key=lambda trial: trial.error)
 
 
 def check_tunable(kernel: Any) -> None:
@@ -287,6 +297,19 @@ def _stretch_of(kernel: Any, columns: int) -> Array:
     if isinstance(kernel, Metric):
         return np.asarray(kernel.T, dtype=np.float64)
     return np.broadcast_to(1.0 / np.asarray(kernel.length_scale, dtype=np.float64), (columns,))
+
+
+def is_settled(kernel: Any) -> bool:
+    """Tell whether a kernel's width is a number, or several."""
+    inner = kernel.kernel if isinstance(kernel, Metric) else kernel
+    return not isinstance(inner.length_scale, str)
+
+
+def with_map(kernel: Any, columns: int) -> Any:
+    """Return a kernel whose map is the identity where its width is settled and nobody gave a map."""
+    if isinstance(kernel, Metric) and kernel.T is None and is_settled(kernel):
+        return Metric(kernel.kernel, np.eye(columns))
+    return kernel
 
 
 def _size(kernel: Any) -> float:

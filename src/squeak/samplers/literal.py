@@ -18,8 +18,7 @@ from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import Plan
 from squeak.samplers.batch import BatchSampler, Choice
 from squeak.samplers.theory import squeak_oversampling, squeak_oversampling_aistats
-from squeak.trees.shape import TreeShaped
-from squeak.trees.tree import Tree
+from squeak.trees.tree import Tree, TreeShaped
 
 PAPERS = ("thesis", "aistats")
 ESTIMATES = ("under", "over")

@@ -1,0 +1,77 @@
+"""How time and memory of our automatic fit grow with the rows of a made table: ``tables --growth 10000,100000``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+import squeak
+from benchmarks.common import RESULTS, PeakMemory, save
+
+SIZES = (10_000, 100_000, 1_000_000)
+
+
+def made(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return a table of ten columns, of which five matter, and a target with kinks, a jump and noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 10))
+    y = np.sin(3 * X[:, 0]) + np.abs(X[:, 1]) * X[:, 2] + np.where(X[:, 3] > 0, X[:, 4], 0.0)
+    return X, y + 0.3 * rng.standard_normal(n)
+
+
+def one(n: int) -> dict[str, Any]:
+    """Fit n rows, and return times, memory beyond the rows, and the error on 10,000 others; 0.3 is noise."""
+    X, y = made(n, 0)
+    model = squeak.AutoRegressor(random_state=0)
+    with PeakMemory() as memory:
+        wall, processor = time.perf_counter(), time.process_time()
+        model.fit(X, y)
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    new, truth = made(10_000, 1)
+    error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
+    return {"fit_seconds": wall, "cpu_seconds": processor, "peak_mb": memory.peak / 1e6, "error": error}
+
+
+def grow(sizes: list[int]) -> None:
+    """Measure every size in a process of its own; those measured before stay in the file."""
+    path = RESULTS / "tables_growth.json"
+    found = json.loads(path.read_text())["sizes"] if path.exists() else {}
+    for n in sizes:
+        command = [sys.executable, "-m", "benchmarks.tables_growth", str(n)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found[str(n)] = json.loads(done.stdout.splitlines()[-1])
+        print(f"  {n:,} rows: {found[str(n)]}", flush=True)
+        save("tables_growth", {"threads": len(os.sched_getaffinity(0)), "sizes": found})
+
+
+def growth_table(found: dict[str, Any]) -> str:
+    """Return the part of the page."""
+    if not found:
+        return "It has not been measured yet: `python -m benchmarks tables --growth`."
+    lines = [
+        f"A made table of ten columns, {found['threads']} threads, a process for each size; memory is beyond the "
+        "rows, and 0.3 of the error is noise.",
+        "",
+        "| rows | seconds of the processor | over rows·log(rows), relative to the first | memory | error |",
+        "|---|---|---|---|---|",
+    ]
+    sizes = sorted(found["sizes"], key=int)
+    rates = {n: found["sizes"][n]["cpu_seconds"] / (int(n) * np.log(int(n))) for n in sizes}
+    for n in sizes:
+        facts = found["sizes"][n]
+        relative = rates[n] / rates[sizes[0]]
+        lines.append(
+            f"| {int(n):,} | {facts['cpu_seconds']:.0f} | {relative:.2f} | {facts['peak_mb']:.0f} MB | "
+            f"{facts['error']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(json.dumps(one(int(sys.argv[1]))))

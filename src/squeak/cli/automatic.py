@@ -1,0 +1,76 @@
+"""``squeak fit`` where everything is chosen by itself: which rows and options go that way, and the fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from squeak.cli.errors import echo, option
+from squeak.cli.reading import Categories, Missing, Scale
+
+CHOSEN = {
+    "length_scale",
+    "alpha",
+    "loss",
+    "class_weight",
+    "dictionary",
+    "checkpoint",
+    "every",
+    "workers",
+    "scheduler",
+}
+"""Options that ``--kernel auto`` has no use for."""
+
+FOR_AUTO: dict[str, Any] = {"scale": Scale.robust, "categories": Categories.auto, "missing": Missing.median}
+"""How rows are read for ``--kernel auto`` where the command line does not say."""
+
+
+MOST_ROWS, MOST_BYTES = 1_000_000, 2 * 2**30
+"""More rows, or more bytes of them as numbers, are learned in passes where nobody says how."""
+
+
+def reason_for_passes(given: set[str]) -> str | None:
+    """Return words for the options that only a fit in passes has; None where there are none."""
+    if not given:
+        return None
+    return f"{', '.join(map(option, sorted(given)))} {'is' if len(given) == 1 else 'are'} not for --kernel auto"
+
+
+def too_many(source: Any) -> str | None:
+    """Return words for why rows are not held in memory; None where they are. Text is read to be counted."""
+    most = min(MOST_ROWS, MOST_BYTES // (8 * max(1, len(source.feature_names))))
+    count = source.n_rows
+    if count is None:
+        count = 0
+        for block in source.blocks():
+            count += len(block.y)
+            if count > most:
+                break
+    return None if count <= most else f"there are more than {most:,} rows"
+
+
+def fit_auto(
+    source: Any,
+    out: Path,
+    classes: bool,
+    max_atoms: int | None,
+    time_budget: float | None,
+    seed: int,
+    quiet: bool,
+) -> None:
+    """Fit AutoRegressor or AutoClassifier, as a user of Python would, and tell what was chosen."""
+    import squeak as sq
+
+    chosen = sq.AutoClassifier if classes else sq.AutoRegressor
+    learner: Any = chosen(
+        max_atoms=max_atoms, time_budget=time_budget, random_state=seed, verbose=0 if quiet else 1
+    ).fit(source)
+    learner.save(out)
+    if quiet:
+        return
+    skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
+    echo(f"{type(learner).__name__}{skipped}: everything was chosen on rows kept back, in memory → {out}")
+    for stage in learner.search_:
+        echo(f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation")
+    for limit in learner.limits_:
+        echo(f"  {limit}")

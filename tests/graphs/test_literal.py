@@ -8,7 +8,7 @@ import pytest
 
 from squeak.core.seeds import SHRINK, draw_seed, generator_at
 from squeak.graphs import KelnerLevin, StreamSparsifier
-from squeak.graphs import thinning as thinning_room
+from squeak.graphs import sample as thinning_room
 from squeak.graphs.edges import Edges
 from squeak.graphs.oracle import Scoring
 from squeak.samplers import squeak_oversampling

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from squeak.core import engine
+from squeak.core.checks import check_positive
 from squeak.core.kernels import RBF, Laplacian, Matern, Scaled
 from squeak.core.kernels.width import checked_width
 from squeak.core.rows import n_rows, take
@@ -155,7 +156,7 @@ def _parts(kernel: Any) -> tuple[Any, float]:
     """Return the kernel inside all multiples, and the product of their factors."""
     factor = 1.0
     while isinstance(kernel, Scaled):
-        kernel, factor = kernel.kernel, factor * kernel._positive()
+        kernel, factor = kernel.kernel, factor * check_positive("factor", kernel.factor)
     return kernel, factor
 
 

@@ -42,17 +42,10 @@ class KonsHead(Stored):
 
     With M = DKD + alpha·I = L Lᵀ: ȳ = (kᵀc − (L⁻¹Dk)ᵀq)/alpha and ρ = φᵀA⁻¹φ = (k(x, x) − ‖L⁻¹Dk‖²)/alpha.
 
-    Parameters
-    ----------
-    rule : StepRule
-    alpha : float
-    chances : Chances, optional
-        Of a sketch: which directions enter A is then decided by KORS on the features scaled by ġ√η. One with q of
-        its coins left enters with the part q/copies of its weight: wholly, where there is one coin.
+    ``chances``: of a sketch: which directions enter A is then decided by KORS on the features scaled by ġ√η. One
+    with q of its coins left enters with the part q/copies of its weight: wholly, where there is one coin.
 
-    References
-    ----------
-    Thesis, algorithm 12 as corrected in the theory page, "Online learning", and algorithm 13.
+    Source: Thesis, algorithm 12 as corrected in the theory page, "Online learning", and algorithm 13.
     """
 
     _state: ClassVar[Layout] = {

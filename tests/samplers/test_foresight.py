@@ -56,7 +56,6 @@ def test_known_scores_serve_every_shrink_but_the_first_ones(mixture, monkeypatch
     seen, before, after, expected, tried = shrinks_of(mixture, monkeypatch).T
     assert len(seen) > 5
     assert np.all(tried[2:] < 50)
-    assert np.all(expected[2:] < shrink_room.STALE * 100)
     assert np.all(np.abs(expected[2:] / 100 - 1) < 0.2)
     assert np.all(after > before)
     growth = np.log(after[-1] / after[1]) / np.log(seen[-1] / seen[1])  # the ridge follows the rows
@@ -66,30 +65,21 @@ def test_known_scores_serve_every_shrink_but_the_first_ones(mixture, monkeypatch
 def test_a_ridge_that_does_not_look_ahead_needs_more_shrinks(mixture, monkeypatch):
     ahead = shrinks_of(mixture, monkeypatch)
     monkeypatch.undo()
-    monkeypatch.setattr(shrink_room, "_ahead", lambda ridge, *rest: ridge)
+    monkeypatch.setattr(shrink_room, "lead", lambda slope, grown: 1.0)
     behind = shrinks_of(mixture, monkeypatch)
     assert len(behind) > 1.15 * len(ahead)
 
 
 @pytest.mark.parametrize("slope", [0.1, 0.45, 1.0])
-@pytest.mark.parametrize("fullness", [0.9, 1.0, 1.1])
-def test_the_ridge_ahead_is_the_one_needed_when_the_dictionary_is_full(slope, fullness):
-    """Step through a stream whose size follows (n/ridge)^slope, row by row, until half as many atoms came in."""
-
-    class Law:
-        def chances_at(self, ridge):
-            return ridge
-
-        def survivors(self, ridge):
-            return fullness * ridge**-slope
-
-    ridge = shrink_room._ahead(1.0, fullness, Law(), 1.5)
+@pytest.mark.parametrize("grown", [1.2, 1.5])
+def test_the_ridge_ahead_is_the_one_needed_when_the_dictionary_is_full(slope, grown):
+    """Step through a stream whose size follows (n/ridge)^slope, row by row, until as many atoms came in."""
+    ridge = shrink_room.lead(slope, grown)
     n, came = 1.0, 0.0
-    while came < 0.5:
-        came += 1e-4 * fullness * (n / ridge) ** slope
+    while came < grown - 1.0:
+        came += 1e-4 * (n / ridge) ** slope
         n *= 1 + 1e-4
-    needed = fullness ** (1 / slope) * n  # size 1 at n rows
-    assert ridge == pytest.approx(min(max(needed, 1.0), shrink_room.FASTEST), rel=0.01)
+    assert ridge == pytest.approx(n, rel=0.01)
 
 
 def test_few_atoms_stand_for_all(mixture, monkeypatch):
@@ -113,17 +103,17 @@ def test_weights_are_unbiased_where_few_atoms_are_asked(X, monkeypatch):  # noqa
 
 def test_taking_chances_at_the_ridge_ahead_for_those_of_the_draw_is_caught(X, monkeypatch):  # noqa: F811
     """The twin draws by the scores at the present ridge and keeps the probabilities of the raised one."""
-    told, real = [], shrink_room._ahead
+    told, real = [], shrink_room._ridge_ahead
 
-    def telling(ridge, fullness, atoms, grown):
-        ahead = real(ridge, fullness, atoms, grown)
+    def telling(ridge, chances, atoms, *limits):
+        ahead, chances = real(ridge, chances, atoms, *limits)
         told.append(atoms.chances_at(ahead))
-        return ahead
+        return ahead, chances
 
     def confused(p, counts, scores, size, rng):
         _, left = thin_to(p, counts, scores, size, rng)
         return np.minimum(p, told.pop() if told else scores), left
 
-    monkeypatch.setattr(shrink_room, "_ahead", telling)
+    monkeypatch.setattr(shrink_room, "_ridge_ahead", telling)
     monkeypatch.setattr(shrink_room, "thin_to", confused)
     assert biased(limited, X, 150).any()

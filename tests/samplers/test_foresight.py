@@ -9,7 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from squeak import Squeak
+from squeak import Kors, Squeak
+from squeak.core import cholesky as cholesky_room
+from squeak.core import screening as screening_room
 from squeak.core.kernels import gram
 from squeak.core.thinning import expected_survivors, thin_to
 from squeak.kernels import RBF
@@ -91,6 +93,23 @@ def test_few_atoms_stand_for_all(mixture, monkeypatch):
     some, times = slice(0, None, shrink_room.FEW), shrink_room.FEW
     dense = dense_estimate(gram(RBF(2.0), mixture[:120][some]), times / p[some], 0.7)
     np.testing.assert_allclose(few.chances_at(0.7), np.minimum(1.0, 3.0 * dense), rtol=1e-9)
+
+
+@pytest.mark.parametrize("sampler", [Squeak(RBF(2.0), max_atoms=150), Kors(RBF(2.0), ridge=3.0)], ids=str)
+def test_the_ways_of_many_atoms_draw_the_same(sampler, mixture, monkeypatch):
+    """Panels on threads and stages left out, as from 1,024 atoms on: same atoms, same bits on 1 and 2 threads."""
+    sampler.random_state = 0
+    plain = sampler.fit(mixture[:4000]).dictionary_
+    monkeypatch.setattr(cholesky_room, "PANEL", 16)
+    monkeypatch.setattr(cholesky_room, "LARGE", 40)
+    monkeypatch.setattr(screening_room, "MANY", 20)
+    found = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+        found.append(sampler.fit(mixture[:4000]).dictionary_)
+    assert np.array_equal(found[0].probabilities, found[1].probabilities)
+    assert np.array_equal(found[0].indices, plain.indices)
+    np.testing.assert_allclose(found[0].probabilities, plain.probabilities, rtol=1e-9)
 
 
 limited = partial(stream, max_atoms=10, ridge=0.1, oversampling=4.0)

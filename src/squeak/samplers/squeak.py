@@ -48,8 +48,9 @@ class Squeak(StreamSampler):
     copies : int
         Coins of a row. 1: one coin, the most accurate at equal size. Equal to oversampling: the papers' form.
     max_atoms : int, optional
-        A hard limit on the dictionary's size; the ridge is raised to keep it. Memory is then bounded for ever.
-        Once the limit was met the dictionary has exactly so many atoms.
+        A hard limit on the dictionary's size; the ridge is raised to keep it, ahead of time: up to twice as far as
+        the rows so far ask for. Memory is then bounded for ever. Once the limit was met the dictionary has exactly
+        so many atoms.
     eps, delta, n : optional
         For ``oversampling="theory"``.
     source : str, optional

@@ -21,7 +21,7 @@ from squeak.kernels import RBF
 STREAMS = (2_000, 5_000)
 SETTINGS = {
     "Squeak, oversampling 4": (Squeak, RBF(3.0), 4.0),
-    "Squeak, oversampling 10": (Squeak, RBF(3.0), 10.0),
+    "Squeak, oversampling 10": (Squeak, RBF(3.5), 10.0),
     "Kors, oversampling 5": (Kors, RBF(3.5), 5.0),
 }
 

@@ -10,6 +10,7 @@ ALL = (
     "limit",
     "scaling",
     "growth",
+    "many",
     "coins",
     "real_data",
     "files",

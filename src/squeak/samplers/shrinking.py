@@ -20,11 +20,8 @@ FEW = 4
 SMALLEST_MANY = 384
 """Below this number of atoms all of them are asked."""
 
-STALE = 1.25
-"""A ridge raised with foresight may fall short: up to this part of the limit, known scores are scaled to fit."""
-
-FASTEST = 4.0
-"""With foresight the ridge is raised by no more than this factor at a time."""
+BEHIND = 2.0
+"""Known scores are scaled to fit the limit where the ridge needed is at most so many times the present one."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,11 @@ class _Atoms:
     def survivors(self, chances: Array) -> float:
         """Return the mean number of atoms that chances leave."""
         return expected_survivors(self.probabilities, self.counts, chances)
+
+    def slope(self, ridge: float) -> float:
+        """Return s where the number of survivors falls like ridge^(−s), measured from here to twice the ridge."""
+        now, later = (self.survivors(self.chances_at(trial)) for trial in (ridge, 2.0 * ridge))
+        return float(np.clip(np.log2(now / later), 0.05, 1.0))
 
     def few(self) -> _Atoms:
         """Return one atom in :data:`FEW`, each standing for as many: their number falls with the ridge alike.
@@ -115,7 +117,7 @@ def shrink(
         The ridge that scores are computed with where it is not ``ridge``: the papers' (1 + (j − 1)ε)·ridge.
     grown : float, optional
         More rows will come, until there are ``grown·max_atoms`` atoms: where there are too many, raise the ridge to
-        what it will have to be then (:func:`_ahead`). At that time its scores are the right ones and are known,
+        what it will have to be then (:func:`lead`). At that time its scores are the right ones and are known,
         so no ridge need be tried out.
 
     References
@@ -126,17 +128,10 @@ def shrink(
     all_atoms = _Atoms(kernel, atoms, probabilities, counts, oversampling, copies, factor, shift)
     chances = all_atoms.chances_at(ridge) if scores is None else keep_probability(scores, oversampling, copies)
     if max_atoms is not None and len(counts) > max_atoms:
-        expected = all_atoms.survivors(chances)
-        if expected > max_atoms * (1.0 if grown is None else STALE):
-            if grown is not None and len(counts) >= SMALLEST_MANY:  # most of the way, cheaply
-                few = all_atoms.few()
-                first = few.chances_at(ridge)
-                ridge, _ = _fitting_ridge(ridge, first, few, max_atoms * few.survivors(first) / expected)
-                chances = all_atoms.chances_at(ridge)
+        if grown is None:
             ridge, chances = _fitting_ridge(ridge, chances, all_atoms, max_atoms)
-            expected = all_atoms.survivors(chances)
-        if grown is not None:
-            ridge = _ahead(ridge, expected / max_atoms, all_atoms.few(), grown)
+        else:
+            ridge, chances = _ridge_ahead(ridge, chances, all_atoms, max_atoms, grown)
         probabilities, counts = thin_to(probabilities, counts, chances, max_atoms, rng)
     else:
         probabilities, counts = thin(probabilities, counts, chances, rng)
@@ -151,23 +146,38 @@ def shrink(
     return Thinned(kept[order], probabilities[order], counts[order], rebuilt)
 
 
-def _ahead(ridge: float, fullness: float, atoms: _Atoms, grown: float) -> float:
-    """Return the ridge that will be needed when the dictionary has grown by the factor ``grown`` again.
+def _ridge_ahead(ridge: float, chances: Array, atoms: _Atoms, max_atoms: int, grown: float) -> tuple[float, Array]:
+    """Return the ridge for the rows to come, and the probabilities to thin by now.
+
+    These are the known ones where the ridge needed now is near the present one, as it is once it was raised ahead.
+    If not, it is sought: most of the way with few atoms, and if need be the rest with all.
+    """
+    few = atoms.few()
+    fullness, slope = atoms.survivors(chances) / max_atoms, few.slope(ridge)
+    if fullness ** (1.0 / slope) > BEHIND:
+        first = few.chances_at(ridge)
+        ridge, _ = _fitting_ridge(ridge, first, few, few.survivors(first) / fullness)
+        ridge, chances = _fitting_ridge(ridge, atoms.chances_at(ridge), atoms, max_atoms)
+        fullness, slope = atoms.survivors(chances) / max_atoms, few.slope(ridge)
+    return ridge * max(1.0, lead(slope, grown) * fullness ** (1.0 / slope)), chances
+
+
+def lead(slope: float, grown: float) -> float:
+    """Return the factor f by which to raise the ridge ahead: to what is needed when the dictionary is full again.
 
     Of rows from one law the effective dimension depends on ridge/n alone, so it grows with the rows as it falls
-    with the ridge: E ~ (n/ridge)^s. The slope s is measured on the atoms. At a ridge f times what is needed now,
-    E·f^(−s)·(g^s − 1)/s atoms come in while the rows grow by a factor g. They are (grown − 1)·E at the time when
-    g = f, when the ridge is the one needed, for f = (1 − s·(grown − 1))^(−1/s).
+    with the ridge: E ~ (n/ridge)^s. At a ridge f times what is needed now, E·f^(−s)·(g^s − 1)/s atoms come in while
+    the rows grow by a factor g. They are (grown − 1)·E at the time when g = f and the ridge is the one needed if
+    f = (1 − s·(grown − 1))^(−1/s).
 
     Parameters
     ----------
-    fullness : float
-        How many atoms the present ridge asks for, as a part of the limit.
+    slope : float
+        s, from 0 to 1.
+    grown : float
+        The factor by which a dictionary grows before it is shrunk, below 2.
     """
-    now, later = (atoms.survivors(atoms.chances_at(trial)) for trial in (ridge, 2.0 * ridge))
-    slope = float(np.clip(np.log2(now / later), 0.05, 1.0))
-    lead = (1.0 - slope * min(grown - 1.0, 0.5)) ** (-1.0 / slope)
-    return ridge * float(np.clip(lead * fullness ** (1.0 / slope), 1.0, FASTEST))
+    return float((1.0 - slope * (grown - 1.0)) ** (-1.0 / slope))
 
 
 def _fitting_ridge(ridge: float, chances: Array, atoms: _Atoms, max_atoms: float) -> tuple[float, Array]:

@@ -11,6 +11,7 @@ from squeak.core.constructors import parameters
 from squeak.core.leverage import check_ridge
 from squeak.core.rows import take
 from squeak.core.seeds import READ, SHRINK, generator_at
+from squeak.core.thinning import keep_probability
 from squeak.samplers.base import Plan
 from squeak.samplers.shrinking import shrink
 from squeak.samplers.stream import StreamSampler
@@ -47,8 +48,9 @@ class Squeak(StreamSampler):
     copies : int
         Coins of a row. 1: one coin, the most accurate at equal size. Equal to oversampling: the papers' form.
     max_atoms : int, optional
-        A hard limit on the dictionary's size; the ridge is raised to keep it. Memory is then bounded for ever.
-        Once the limit was met the dictionary has exactly so many atoms.
+        A hard limit on the dictionary's size; the ridge is raised to keep it, ahead of time: up to twice as far as
+        the rows so far ask for. Memory is then bounded for ever. Once the limit was met the dictionary has exactly
+        so many atoms.
     eps, delta, n : optional
         For ``oversampling="theory"``.
     source : str, optional
@@ -108,6 +110,11 @@ class Squeak(StreamSampler):
         plan = state.plan
         order = np.argsort(state.indices)  # not the factor's order, which rounding may turn
         ridge = self._ridge_due(state)
+        scores = state.scorer.atom_scores(plan.shrink)[order] if ridge == state.scorer.ridge else None
+        if scores is not None and (plan.max_atoms is None or state.size <= plan.max_atoms):
+            chances = keep_probability(scores, plan.oversampling, plan.copies)
+            if np.all(chances >= state.probabilities[order]):  # no probability falls: the atoms and factor stay
+                return replace(state, shrink_at=self._next_shrink(plan, state.size))
         with engine.single_blas():
             left = shrink(
                 plan.kernel,
@@ -120,7 +127,7 @@ class Squeak(StreamSampler):
                 factor=plan.shrink,
                 rng=rng,
                 max_atoms=plan.max_atoms,
-                scores=state.scorer.atom_scores(plan.shrink)[order] if ridge == state.scorer.ridge else None,
+                scores=scores,
                 grown=grown,
             )
         return replace(

@@ -4,7 +4,7 @@ Every pass uses the same rounded values, so the iterations solve a neighbouring 
 definiteness; :mod:`squeak.learners.rounding` tells beforehand how far its solution is from that of exact values.
 After the iterations the gradient is computed once in float64, from the values in memory, and its equation solved by
 the float32 iterations again (iterative refinement), until what is left to gain is small in float64. Where rounded
-values would cost too much, or residuals turn out to be no noise, gradients are those of exact values, computed anew.
+values would cost too much, or residuals turn out to be no noise, gradients are those of exact values.
 """
 
 from __future__ import annotations
@@ -336,4 +336,8 @@ class KeptFalkon:
             beta[:r] += found.beta
             beta[r:] += gradient[r:] / spread
             solution.n_iter += found.n_iter
+            expected = 4.0 * share * view.beside**2 + float(found.left.max(initial=0.0))
+            if features.rank == r and found.objective is not None and expected <= GAIN:
+                residual = np.maximum(found.objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
+                return replace(solution, beta=beta, residual=residual, left=expected)
         return KeptSolution(words=f"rounding in float32 leaves {share:.1g} of the objective to gain")

@@ -1,15 +1,15 @@
 """What float32 costs ridge regression on a dictionary, known before it is solved.
 
 Kernel values K̃ that are rounded once make a neighbouring problem. With features z = Mᵀk rounding adds noise of
-variance ε²·‖M_k‖² to feature k, ε ≈ 6·10⁻⁸·(root mean square of k). Features of ever smaller pivots have ever larger
-columns M_k and ever less energy e_k = Σ w z_k²: the last ones are dropped where that costs less than their noise. As
-parts of the objective, for residuals that look like noise,
+variance ε²·‖M_k‖² to feature k, ε ≈ 6·10⁻⁸·(root mean square of k). Features of ever smaller pivots have ever
+larger columns M_k and ever less energy e_k = Σ w z_k²: the last ones are dropped where that costs less than their
+noise. As parts of the objective, for residuals that look like noise,
 
     dropped features cost  Σ_{k ≥ r} e_k/(alpha·n),    rounding  Σ_{k < r} ε²‖M_k‖²/(e_k + alpha).
 
-Products in float32 round three times as much. Iterations with them still lead to a solution in float64, if gradients
-are computed in float64 from time to time, as long as the noise beside alpha, n·ε²‖M_k‖²/(e_k + alpha), is well
-below 1. If it is not, float32 cannot serve.
+Products in float32 round three times as much. Iterations with them still lead to a solution in float64, if
+gradients are computed in float64 from time to time, as long as the noise beside alpha, n·ε²‖M_k‖²/(e_k + alpha),
+is well below 1. If it is not, float32 cannot serve.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ class Outlook:
     exactly: bool
     noise: float = 0.0
     """Of rounded products, as a part of the objective."""
+    beside: float = 0.0
+    """Of rounded products, beside alpha: by so much a solution is nearer after each round of refinement."""
     energy: Any = None
     """Σ w z² of every feature, estimated."""
     weighted: Any = None
@@ -90,7 +92,8 @@ def outlook(data: ArrayTraining, features: Features, alpha: float, seed: int) ->
         words = f"alpha {alpha * unit:.3g} is too small for float32 beside the last pivots of K_MM"
         return Outlook(0, np.inf, False, reason=words)
     noise = ROUNDED**2 * float(rounding[best])
-    return Outlook(best + 1, float(costs[best]), exactly, noise, energy * unit, weighted * unit**2)
+    most = ROUNDED**2 * float(beside[: best + 1].max())
+    return Outlook(best + 1, float(costs[best]), exactly, noise, most, energy * unit, weighted * unit**2)
 
 
 def drawn_rows(n: int, count: int, seed: int, stream: int) -> Any:

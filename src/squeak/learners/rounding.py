@@ -25,8 +25,11 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.learners.data import ArrayTraining
 
-ACCEPTED = 2e-5
+ACCEPTED = 6e-5
 """The part of the objective that rounded values may cost: noise, which makes no prediction better."""
+
+FEW_DROPPED = 1e-3
+"""The same of features that were dropped and are solved for afterwards, with gradients of exact values."""
 
 CONTRACTS = 0.5
 """Noise beside alpha, as a part of it, up to which the iterations in float32 refine a solution in float64."""
@@ -88,7 +91,7 @@ def outlook(data: ArrayTraining, features: Features, alpha: float, seed: int) ->
     exactly = not costs[best] <= ACCEPTED
     if exactly:  # as many features as the iterations can refine
         best = int(np.count_nonzero(allowed)) - 1
-    if best < 0 or dropped[best] > ACCEPTED:
+    if best < 0 or dropped[best] > (FEW_DROPPED if exactly else ACCEPTED):
         words = f"alpha {alpha * unit:.3g} is too small for float32 beside the last pivots of K_MM"
         return Outlook(0, np.inf, False, reason=words)
     noise = ROUNDED**2 * float(rounding[best])

@@ -265,3 +265,15 @@ def test_the_choice_is_by_sizes_alone():
         costs = Costs.of(n, m, 10, True, 1e9)
         assert costs.kept <= Costs.of(n, m, 10, False, 1e9).kept
         assert Costs.of(n, m, 10, True, 4.0 * n * m).kept <= costs.kept < costs.direct
+
+
+def test_newton_on_float32_values_ends_where_float64_does(data):
+    X, y = data
+    for labels in (y > 0, np.digitize(y, [-0.5, 0.5])):
+        exact, found = (
+            KernelClassifier(RBF(1.0), alpha=1.0, loss="logistic", dictionary=X[:M], solver=solver, random_state=0)
+            .fit(X, labels)
+            .predict_proba(X)
+            for solver in ("direct", "kept")
+        )
+        assert np.abs(exact - found).max() < 2e-3

@@ -26,6 +26,7 @@ from squeak.learners.falkon import (
     ProductTerm,
     RightTerm,
     Solution,
+    check_weights,
     conjugate_gradient,
     preconditioner,
 )
@@ -34,7 +35,7 @@ from squeak.learners.rounding import (
     CONTRACTS,
     LOOKED_AT,
     Outlook,
-    drawn_rows,
+    drawn_part,
     leading_features,
     outlook,
 )
@@ -69,11 +70,12 @@ class SampledGram:
         def add(sums: Arrays, tile: slice) -> None:
             Z = values_of(take(X, tile)) @ mixing
             if weight is not None:
-                Z *= np.sqrt(weight[tile]).astype(np.float32)[:, None]
+                Z *= np.sqrt(weight[tile] / unit).astype(np.float32)[:, None]
             sums[0][:] += Z.T @ Z
 
+        unit = 1.0 if weight is None else float(np.max(weight))
         (total,) = sum_tiles(X, len(mixing), r, lambda: (np.zeros((r, r)),), add)
-        return np.asarray(total)
+        return np.asarray(total * unit)
 
 
 PRODUCT = 0.07
@@ -209,7 +211,12 @@ class KeptFalkon:
             return np.asarray(kept.sum(ProductTerm(seen, v))[0])
 
         gain = float(np.clip(view.noise, GAIN, COARSE))
-        P, drawn = self._first(kept, used, d, seen)
+        if self.kind == "falkon":
+            check_weights(d)
+        try:
+            P, drawn = self._first(kept, used, d, seen)
+        except ValueError as error:  # not definite
+            return KeptSolution(words=str(error))
         found, done = None, 0
         while found is None or (not found.converged and done < self.max_iter):
             if found is not None:
@@ -225,7 +232,7 @@ class KeptFalkon:
         solution.in_memory = kept.X.kept / kept.X.shape[0]
         solution.left, solution.converged = float(found.left.max(initial=0.0)), found.converged
         solution.residual = np.maximum(found.objective - self.alpha * np.square(found.beta).sum(axis=0), 0.0)
-        if self.callback is None and found.converged:
+        if self.callback is None and (found.converged or done < self.max_iter):
             exactly = view.exactly or self._is_felt(data, features, view, found, square)
             rows, own = (data, features) if exactly else (kept, seen)
             solution = self._refined(rows, own, view, product, P, found, solution)
@@ -242,9 +249,8 @@ class KeptFalkon:
 
     def _first(self, kept: ArrayTraining, features: Features, d: Any, seen: Any) -> tuple[Preconditioner, int]:
         """Return the preconditioner that the iterations begin with, and from how many drawn rows it is."""
-        if self.kind not in ("auto", "falkon") or (self.kind == "falkon" and not d.calibrated):
-            P = preconditioner(kept, features, d, self.alpha, self.kind, self.seed, seen)
-            return P, 0
+        if self.kind not in ("auto", "falkon"):
+            return preconditioner(kept, features, d, self.alpha, self.kind, self.seed, seen), 0
         by_scores = d.calibrated and (self.kind == "falkon" or np.ptp(d.weights) > 1e-3 * d.weights.max())
         if by_scores:
             mean = 1.0 if kept.weight is None else float(np.mean(kept.weight))
@@ -254,11 +260,10 @@ class KeptFalkon:
 
     def _from_rows(self, kept: ArrayTraining, features: Features, size: int) -> tuple[Preconditioner, int]:
         """Return the preconditioner from some rows, drawn at random."""
-        n = kept.X.shape[0]
-        rows = drawn_rows(n, size, self.seed, 91)
-        weight = None if kept.weight is None else np.asarray(kept.weight)[rows]
-        gram = SampledGram(features)(take(kept.X.rows, rows), weight) * (n / len(rows))
-        return Preconditioner.from_gram(gram, self.alpha), len(rows)
+        some = drawn_part(replace(kept, X=kept.X.rows), size, self.seed, 91)
+        drawn = n_rows(some.X)
+        gram = SampledGram(features)(some.X, some.weight) * (kept.X.shape[0] / drawn)
+        return Preconditioner.from_gram(gram, self.alpha), drawn
 
     def _refreshed(
         self, kept: ArrayTraining, features: Features, P: Preconditioner, drawn: int, found: Solution
@@ -286,16 +291,14 @@ class KeptFalkon:
         assert found.objective is not None
         if np.any(found.objective < EXPLAINED * square):
             return True
-        rows = drawn_rows(n, max(LOOKED_AT, n // 32), self.seed, 92)
-        X, coef, times = take(data.X, rows), features.mixing[:, :r] @ found.beta, n / len(rows)
-        weight = np.ones(len(rows)) if data.weight is None else np.asarray(data.weight)[rows]
-        K = block(features.kernel, X, features.atoms)
-        values = K @ coef
-        few = slice(0, LOOKED_AT)
-        rounded = against32(features.kernel, features.atoms)(take(X, few)).astype(np.float64) @ coef
-        cost = n / len(rounded) * (weight[few] @ np.square(values[few] - rounded))
-        left = weight[:, None] * (data.y[rows] - values)
-        seen = times * (features.mixing[:, r:].T @ (K.T @ left))
+        coef = features.mixing[:, :r] @ found.beta
+        some = drawn_part(data, LOOKED_AT, self.seed, 92)
+        rounded = against32(features.kernel, features.atoms)(some.X).astype(np.float64)
+        missed = np.square((block(features.kernel, some.X, features.atoms) - rounded) @ coef)
+        cost = n / len(missed) * (missed.sum(axis=0) if some.weight is None else some.weight @ missed)
+        some = drawn_part(data, max(LOOKED_AT, n // 32), self.seed, 93)
+        times = n / n_rows(some.X)
+        seen = times * some.sum(ResidualTerm(features, coef))[0][r:]
         spread = view.energy[r:, None] + self.alpha
         noise = found.objective / max(1.0, float(n if data.weight is None else np.sum(data.weight)))
         expected = times * noise * np.sum(view.weighted[r:, None] / spread, axis=0)
@@ -328,7 +331,7 @@ class KeptFalkon:
             left += np.sum(gradient[r:] ** 2 / spread, axis=0)
             share = float(np.max(left / np.maximum(objective, np.finfo(np.float64).tiny), initial=0.0))
             if share <= 2 * GAIN:
-                return replace(solution, beta=beta, residual=residual, left=share)
+                return replace(solution, beta=beta, residual=residual, left=share, converged=True)
             if not share <= CONTRACTS * before:
                 break
             before = share
@@ -339,5 +342,5 @@ class KeptFalkon:
             expected = 4.0 * share * view.beside**2 + float(found.left.max(initial=0.0))
             if features.rank == r and found.objective is not None and expected <= GAIN:
                 residual = np.maximum(found.objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
-                return replace(solution, beta=beta, residual=residual, left=expected)
+                return replace(solution, beta=beta, residual=residual, left=expected, converged=True)
         return KeptSolution(words=f"rounding in float32 leaves {share:.1g} of the objective to gain")

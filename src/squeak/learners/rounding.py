@@ -106,6 +106,13 @@ def drawn_rows(n: int, count: int, seed: int, stream: int) -> Any:
     return np.sort(generator_at(seed, SAMPLE, stream).choice(n, count, replace=False))
 
 
+def drawn_part(data: ArrayTraining, count: int, seed: int, stream: int) -> ArrayTraining:
+    """Return some of the rows, with their targets and weights."""
+    rows = drawn_rows(n_rows(data.X), count, seed, stream)
+    weight = None if data.weight is None else np.asarray(data.weight)[rows]
+    return ArrayTraining(take(data.X, rows), data.y[rows], weight)
+
+
 def leading_features(features: Features, rank: int) -> Features:
     """Return the first features, those of the largest pivots: on the span of these atoms."""
     if rank == features.rank:

@@ -7,7 +7,7 @@ import squeak
 from squeak import KernelClassifier, KernelRidge
 from squeak.core.kernels import against32
 from squeak.core.nystrom import TriangularFeatures
-from squeak.kernels import RBF, Laplacian, Linear, Metric, Polynomial
+from squeak.kernels import RBF, Laplacian, Linear, Metric, PairwiseKernel, Polynomial
 from squeak.learners.cached import KernelValues
 from squeak.learners.choice import Costs, faster_solver
 from squeak.learners.data import ArrayTraining
@@ -257,6 +257,8 @@ def test_the_outlook_tells_what_float32_costs(data):
 def test_the_choice_is_by_sizes_alone():
     X = np.zeros((10, 3))
     assert faster_solver(X, 5, RBF(1.0), None)[0] == "direct"
+    unknown = PairwiseKernel(lambda a, b: 1.0)
+    assert [faster_solver(["a"] * 10, m, unknown, None)[0] for m in (10, 5000)] == ["direct", "falkon"]
     wide = np.broadcast_to(np.zeros(7), (300_000, 7))
     assert faster_solver(wide, 1000, RBF(1.0), None)[0] == "kept"
     assert faster_solver(wide, 1000, RBF(1.0), 0)[0] == "kept"

@@ -45,6 +45,9 @@ from squeak.trees.sums import Arrays
 GAIN = 1e-6
 """The iterations end when no more than this part of the objective is left to gain, in float64 twice as much."""
 
+EXACTLY = 1e-5
+"""The part that may be left in the end where gradients are those of exact values."""
+
 COARSE = 1e-4
 """While products are in float32 they end at what these round, but not above this part."""
 
@@ -234,10 +237,10 @@ class KeptFalkon:
         solution.residual = np.maximum(found.objective - self.alpha * np.square(found.beta).sum(axis=0), 0.0)
         if self.callback is None and (found.converged or done < self.max_iter):
             exactly = view.exactly or self._is_felt(data, features, view, found, square)
-            rows, own = (data, features) if exactly else (kept, seen)
-            solution = self._refined(rows, own, view, product, P, found, solution)
+            solution = self._refined(kept, seen, view, product, P, found.lowest, solution, 2 * GAIN)
             if exactly and solution.beta is not None:
-                solution.words = " and gradients computed in float64"
+                solution = self._refined(data, features, view, product, P, found.lowest, solution, EXACTLY)
+                solution.words = solution.words or " and gradients computed in float64"
         if solution.beta is not None and len(solution.beta) > used.rank:
             gram = np.diag(view.energy)
             gram[: used.rank, : used.rank] = P.S
@@ -312,10 +315,13 @@ class KeptFalkon:
         view: Outlook,
         product: Callable[[Array], Array],
         P: Preconditioner,
-        found: Solution,
+        lowest: float,
         solution: KeptSolution,
+        enough: float,
     ) -> KeptSolution:
         """Return the solution after gradients in float64, each one pass, and iterations in float32 on them.
+
+        It ends when no more than the part ``enough`` of the objective is left to gain.
 
         If ``features`` are all of them, those that were dropped are solved for as well: alpha is most of their
         part of the system.
@@ -327,20 +333,22 @@ class KeptFalkon:
             gradient, residual = data.sum(ResidualTerm(features, features.mixing @ beta))
             gradient -= self.alpha * beta
             objective = residual + self.alpha * np.square(beta).sum(axis=0)
-            left = np.square(P.half(gradient[:r])).sum(axis=0) / found.lowest
+            left = np.square(P.half(gradient[:r])).sum(axis=0) / lowest
             left += np.sum(gradient[r:] ** 2 / spread, axis=0)
             share = float(np.max(left / np.maximum(objective, np.finfo(np.float64).tiny), initial=0.0))
-            if share <= 2 * GAIN:
+            if share <= enough:
                 return replace(solution, beta=beta, residual=residual, left=share, converged=True)
             if not share <= CONTRACTS * before:
                 break
             before = share
-            found = conjugate_gradient(product, gradient[:r], P, CHUNK, self.tol, None, None, objective, GAIN / 4)
+            gain = max(GAIN / 4, 0.1 * view.beside**2 * share)  # no more than float32 can tell
+            found = conjugate_gradient(product, gradient[:r], P, CHUNK, self.tol, None, None, objective, gain)
             beta[:r] += found.beta
             beta[r:] += gradient[r:] / spread
             solution.n_iter += found.n_iter
-            expected = 4.0 * share * view.beside**2 + float(found.left.max(initial=0.0))
-            if features.rank == r and found.objective is not None and expected <= GAIN:
+            lowest = min(lowest, found.lowest)
+            expected = 2.0 * share * view.beside**2 + float(found.left.max(initial=0.0))
+            if features.rank == r and found.objective is not None and expected <= enough / 2:
                 residual = np.maximum(found.objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
                 return replace(solution, beta=beta, residual=residual, left=expected, converged=True)
         return KeptSolution(words=f"rounding in float32 leaves {share:.1g} of the objective to gain")

@@ -25,7 +25,7 @@ from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.learners.data import ArrayTraining
 
-ACCEPTED = 6e-5
+ACCEPTED = 2e-5
 """The part of the objective that rounded values may cost: noise, which makes no prediction better."""
 
 FEW_DROPPED = 1e-3

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.kernels import against32, block
+from squeak.core.kernels import against, against32, block
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
@@ -39,7 +39,7 @@ from squeak.learners.rounding import (
     leading_features,
     outlook,
 )
-from squeak.learners.tiles import power_of_two, sum_tiles
+from squeak.learners.tiles import few_rows, power_of_two, sum_tiles
 from squeak.trees.sums import Arrays
 
 GAIN = 1e-6
@@ -126,13 +126,16 @@ class ResidualTerm:
         """Return the sums over a block, in tiles on the threads."""
         y, weight = pair
         m, outputs = self.coef.shape
+        values_of, few = against(self.features.kernel, self.features.atoms), getattr(X, "tile", None) or few_rows(m)
 
         def add(sums: Arrays, tile: slice) -> None:
-            values = np.asarray(block(self.features.kernel, take(X, tile), self.features.atoms), dtype=np.float64)
-            missed = y[tile].reshape(len(values), -1) - values @ self.coef
-            weighted = missed if weight is None else weight[tile][:, None] * missed
-            sums[0][:] += values.T @ weighted
-            sums[1][:] += np.einsum("ij,ij->j", weighted, missed)
+            for start in range(tile.start, tile.stop, few):
+                some = slice(start, min(start + few, tile.stop))
+                values = np.asarray(values_of(take(X, some)), dtype=np.float64)
+                missed = y[some].reshape(len(values), -1) - values @ self.coef
+                weighted = missed if weight is None else weight[some][:, None] * missed
+                sums[0][:] += values.T @ weighted
+                sums[1][:] += np.einsum("ij,ij->j", weighted, missed)
 
         total, square = sum_tiles(X, m, 1, lambda: (np.zeros((m, outputs)), np.zeros(outputs)), add)
         return self.features.mixing.T @ total, square

@@ -31,6 +31,39 @@ uniform landmarks; then ours with landmarks by BLESS-R, as many and half as many
 """
 
 
+def falkon_page(found: dict[str, Any]) -> str:
+    """Return the table of FALKON on float32 values beside scikit-learn, our direct solver and the floor."""
+    parts = found["parts"]
+    rows = "\n".join(
+        f"| {r['data']}, {r['rows']:,} × {r['columns']} | {r['centres']:,} | {r['seconds']['theirs fit']:.1f} s | {r['seconds']['direct fit']:.1f} s | {r['seconds']['kept fit']:.1f} s | "
+        f"{r['passes']} | **{r['speed']['theirs']:.1f}×** | **{r['speed']['direct']:.1f}×** | {r['speed']['over_floor']:.2f} | **{r['speed']['predict']:.1f}×** | "
+        f"{r['errors']['theirs']:.4f} | {r['errors']['direct']:.5f} | {r['errors']['kept']:.5f} |"
+        for name, r in parts.items()
+        if name != "large"
+    )
+    large = parts.get("large")
+    words = (
+        ""
+        if large is None
+        else "\n"
+        + "; ".join(
+            f"2,000,000 rows × 10 on {large['atoms']:,} atoms with {large[how]['budget_gb']:.1f} GB for kernel values: {large[how]['seconds']:.0f} s, peak {large[how]['peak_gb']:.1f} GB, "
+            f"{large[how]['passes']} passes, error {large[how]['error']:.5f}"
+            for how in ("whole", "tenth")
+        )
+        + f". A tenth of the memory takes **{large['slower']:.2f}** times as long.\n"
+    )
+    return f"""## falkon: iterations on float32 kernel values
+
+`KernelRidge` as `solver="auto"` chooses, beside scikit-learn's `Nystroem` + `Ridge` and our `solver="direct"`: alpha 1, width √d, the same centres for both of ours and as many uniform ones for scikit-learn.
+The floor is one kernel pass in float32 and one read of the values for each pass, on all cores.
+
+| rows × columns | centres | scikit-learn | direct | chosen | passes | of scikit-learn | of direct | of the floor | predict, of scikit-learn | error, scikit-learn | direct | chosen |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+{rows}
+{words}"""
+
+
 def automatic_page(found: dict[str, Any]) -> str:
     """Return the table of "auto" beside a grid search."""
     rows = "\n".join(

@@ -13,6 +13,7 @@ from benchmarks.pages import (
     automatic_page,
     bandits_page,
     dpp_page,
+    falkon_page,
     graphs_page,
     half_page,
     large_page,
@@ -150,6 +151,7 @@ def pages() -> tuple[str, str, str, str]:
         make(result(name))
         for name, make in (
             ("learners", learners_page),
+            ("falkon", falkon_page),
             ("half", half_page),
             ("automatic", automatic_page),
             ("large", large_page),

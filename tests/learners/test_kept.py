@@ -7,7 +7,7 @@ import squeak
 from squeak import KernelClassifier, KernelRidge
 from squeak.core.kernels import against32
 from squeak.core.nystrom import TriangularFeatures
-from squeak.kernels import RBF, Laplacian, Linear, Metric, Polynomial
+from squeak.kernels import RBF, Laplacian, Linear, Metric, PairwiseKernel, Polynomial
 from squeak.learners.cached import KernelValues
 from squeak.learners.choice import Costs, faster_solver
 from squeak.learners.data import ArrayTraining
@@ -257,6 +257,8 @@ def test_the_outlook_tells_what_float32_costs(data):
 def test_the_choice_is_by_sizes_alone():
     X = np.zeros((10, 3))
     assert faster_solver(X, 5, RBF(1.0), None)[0] == "direct"
+    unknown = PairwiseKernel(lambda a, b: 1.0)
+    assert [faster_solver(["a"] * 10, m, unknown, None)[0] for m in (10, 5000)] == ["direct", "falkon"]
     wide = np.broadcast_to(np.zeros(7), (300_000, 7))
     assert faster_solver(wide, 1000, RBF(1.0), None)[0] == "kept"
     assert faster_solver(wide, 1000, RBF(1.0), 0)[0] == "kept"
@@ -265,3 +267,15 @@ def test_the_choice_is_by_sizes_alone():
         costs = Costs.of(n, m, 10, True, 1e9)
         assert costs.kept <= Costs.of(n, m, 10, False, 1e9).kept
         assert Costs.of(n, m, 10, True, 4.0 * n * m).kept <= costs.kept < costs.direct
+
+
+def test_newton_on_float32_values_ends_where_float64_does(data):
+    X, y = data
+    for labels in (y > 0, np.digitize(y, [-0.5, 0.5])):
+        exact, found = (
+            KernelClassifier(RBF(1.0), alpha=1.0, loss="logistic", dictionary=X[:M], solver=solver, random_state=0)
+            .fit(X, labels)
+            .predict_proba(X)
+            for solver in ("direct", "kept")
+        )
+        assert np.abs(exact - found).max() < 2e-3

@@ -167,6 +167,12 @@ def weighted_preconditioner(features: Features, weights: Array, alpha: float) ->
         return Preconditioner.from_gram(Z.T @ Z, alpha)
 
 
+def check_weights(d: Any) -> None:
+    """Refuse a dictionary whose weights estimate nothing."""
+    if not d.calibrated:
+        raise ValueError("centres without weights need preconditioner='voronoi' or 'krill', or 'auto'")
+
+
 def preconditioner(
     data: Any, features: Features, d: Any, alpha: float, kind: str, seed: int, seen: Any = None
 ) -> Any:
@@ -179,8 +185,7 @@ def preconditioner(
     if kind == "auto":
         kind = "falkon" if d.calibrated else "krill"
     if kind == "falkon":
-        if not d.calibrated:
-            raise ValueError("centres without weights need preconditioner='voronoi' or 'krill', or 'auto'")
+        check_weights(d)
         mean = 1.0 if data.weight is None else float(np.mean(data.weight))
         return weighted_preconditioner(features, d.weights * mean, alpha)
     if kind == "voronoi":

@@ -4,7 +4,7 @@ Every pass uses the same rounded values, so the iterations solve a neighbouring 
 definiteness; :mod:`squeak.learners.rounding` tells beforehand how far its solution is from that of exact values.
 After the iterations the gradient is computed once in float64, from the values in memory, and its equation solved by
 the float32 iterations again (iterative refinement), until what is left to gain is small in float64. Where rounded
-values would cost too much, or residuals turn out to be no noise, gradients are those of exact values, computed anew.
+values would cost too much, or residuals turn out to be no noise, gradients are those of exact values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.kernels import against32, block
+from squeak.core.kernels import against, against32, block
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
@@ -26,6 +26,7 @@ from squeak.learners.falkon import (
     ProductTerm,
     RightTerm,
     Solution,
+    check_weights,
     conjugate_gradient,
     preconditioner,
 )
@@ -34,15 +35,18 @@ from squeak.learners.rounding import (
     CONTRACTS,
     LOOKED_AT,
     Outlook,
-    drawn_rows,
+    drawn_part,
     leading_features,
     outlook,
 )
-from squeak.learners.tiles import power_of_two, sum_tiles
+from squeak.learners.tiles import few_rows, power_of_two, sum_tiles
 from squeak.trees.sums import Arrays
 
 GAIN = 1e-6
 """The iterations end when no more than this part of the objective is left to gain, in float64 twice as much."""
+
+EXACTLY = 1e-5
+"""The part that may be left in the end where gradients are those of exact values."""
 
 COARSE = 1e-4
 """While products are in float32 they end at what these round, but not above this part."""
@@ -69,11 +73,12 @@ class SampledGram:
         def add(sums: Arrays, tile: slice) -> None:
             Z = values_of(take(X, tile)) @ mixing
             if weight is not None:
-                Z *= np.sqrt(weight[tile]).astype(np.float32)[:, None]
+                Z *= np.sqrt(weight[tile] / unit).astype(np.float32)[:, None]
             sums[0][:] += Z.T @ Z
 
+        unit = 1.0 if weight is None else float(np.max(weight))
         (total,) = sum_tiles(X, len(mixing), r, lambda: (np.zeros((r, r)),), add)
-        return np.asarray(total)
+        return np.asarray(total * unit)
 
 
 PRODUCT = 0.07
@@ -121,13 +126,16 @@ class ResidualTerm:
         """Return the sums over a block, in tiles on the threads."""
         y, weight = pair
         m, outputs = self.coef.shape
+        values_of, few = against(self.features.kernel, self.features.atoms), getattr(X, "tile", None) or few_rows(m)
 
         def add(sums: Arrays, tile: slice) -> None:
-            values = np.asarray(block(self.features.kernel, take(X, tile), self.features.atoms), dtype=np.float64)
-            missed = y[tile].reshape(len(values), -1) - values @ self.coef
-            weighted = missed if weight is None else weight[tile][:, None] * missed
-            sums[0][:] += values.T @ weighted
-            sums[1][:] += np.einsum("ij,ij->j", weighted, missed)
+            for start in range(tile.start, tile.stop, few):
+                some = slice(start, min(start + few, tile.stop))
+                values = np.asarray(values_of(take(X, some)), dtype=np.float64)
+                missed = y[some].reshape(len(values), -1) - values @ self.coef
+                weighted = missed if weight is None else weight[some][:, None] * missed
+                sums[0][:] += values.T @ weighted
+                sums[1][:] += np.einsum("ij,ij->j", weighted, missed)
 
         total, square = sum_tiles(X, m, 1, lambda: (np.zeros((m, outputs)), np.zeros(outputs)), add)
         return self.features.mixing.T @ total, square
@@ -209,7 +217,12 @@ class KeptFalkon:
             return np.asarray(kept.sum(ProductTerm(seen, v))[0])
 
         gain = float(np.clip(view.noise, GAIN, COARSE))
-        P, drawn = self._first(kept, used, d, seen)
+        if self.kind == "falkon":
+            check_weights(d)
+        try:
+            P, drawn = self._first(kept, used, d, seen)
+        except ValueError as error:  # not definite
+            return KeptSolution(words=str(error))
         found, done = None, 0
         while found is None or (not found.converged and done < self.max_iter):
             if found is not None:
@@ -225,12 +238,12 @@ class KeptFalkon:
         solution.in_memory = kept.X.kept / kept.X.shape[0]
         solution.left, solution.converged = float(found.left.max(initial=0.0)), found.converged
         solution.residual = np.maximum(found.objective - self.alpha * np.square(found.beta).sum(axis=0), 0.0)
-        if self.callback is None and found.converged:
+        if self.callback is None and (found.converged or done < self.max_iter):
             exactly = view.exactly or self._is_felt(data, features, view, found, square)
-            rows, own = (data, features) if exactly else (kept, seen)
-            solution = self._refined(rows, own, view, product, P, found, solution)
+            solution = self._refined(kept, seen, view, product, P, found.lowest, solution, 2 * GAIN)
             if exactly and solution.beta is not None:
-                solution.words = " and gradients computed in float64"
+                solution = self._refined(data, features, view, product, P, found.lowest, solution, EXACTLY)
+                solution.words = solution.words or " and gradients computed in float64"
         if solution.beta is not None and len(solution.beta) > used.rank:
             gram = np.diag(view.energy)
             gram[: used.rank, : used.rank] = P.S
@@ -242,9 +255,8 @@ class KeptFalkon:
 
     def _first(self, kept: ArrayTraining, features: Features, d: Any, seen: Any) -> tuple[Preconditioner, int]:
         """Return the preconditioner that the iterations begin with, and from how many drawn rows it is."""
-        if self.kind not in ("auto", "falkon") or (self.kind == "falkon" and not d.calibrated):
-            P = preconditioner(kept, features, d, self.alpha, self.kind, self.seed, seen)
-            return P, 0
+        if self.kind not in ("auto", "falkon"):
+            return preconditioner(kept, features, d, self.alpha, self.kind, self.seed, seen), 0
         by_scores = d.calibrated and (self.kind == "falkon" or np.ptp(d.weights) > 1e-3 * d.weights.max())
         if by_scores:
             mean = 1.0 if kept.weight is None else float(np.mean(kept.weight))
@@ -254,11 +266,10 @@ class KeptFalkon:
 
     def _from_rows(self, kept: ArrayTraining, features: Features, size: int) -> tuple[Preconditioner, int]:
         """Return the preconditioner from some rows, drawn at random."""
-        n = kept.X.shape[0]
-        rows = drawn_rows(n, size, self.seed, 91)
-        weight = None if kept.weight is None else np.asarray(kept.weight)[rows]
-        gram = SampledGram(features)(take(kept.X.rows, rows), weight) * (n / len(rows))
-        return Preconditioner.from_gram(gram, self.alpha), len(rows)
+        some = drawn_part(replace(kept, X=kept.X.rows), size, self.seed, 91)
+        drawn = n_rows(some.X)
+        gram = SampledGram(features)(some.X, some.weight) * (kept.X.shape[0] / drawn)
+        return Preconditioner.from_gram(gram, self.alpha), drawn
 
     def _refreshed(
         self, kept: ArrayTraining, features: Features, P: Preconditioner, drawn: int, found: Solution
@@ -286,16 +297,14 @@ class KeptFalkon:
         assert found.objective is not None
         if np.any(found.objective < EXPLAINED * square):
             return True
-        rows = drawn_rows(n, max(LOOKED_AT, n // 32), self.seed, 92)
-        X, coef, times = take(data.X, rows), features.mixing[:, :r] @ found.beta, n / len(rows)
-        weight = np.ones(len(rows)) if data.weight is None else np.asarray(data.weight)[rows]
-        K = block(features.kernel, X, features.atoms)
-        values = K @ coef
-        few = slice(0, LOOKED_AT)
-        rounded = against32(features.kernel, features.atoms)(take(X, few)).astype(np.float64) @ coef
-        cost = n / len(rounded) * (weight[few] @ np.square(values[few] - rounded))
-        left = weight[:, None] * (data.y[rows] - values)
-        seen = times * (features.mixing[:, r:].T @ (K.T @ left))
+        coef = features.mixing[:, :r] @ found.beta
+        some = drawn_part(data, LOOKED_AT, self.seed, 92)
+        rounded = against32(features.kernel, features.atoms)(some.X).astype(np.float64)
+        missed = np.square((block(features.kernel, some.X, features.atoms) - rounded) @ coef)
+        cost = n / len(missed) * (missed.sum(axis=0) if some.weight is None else some.weight @ missed)
+        some = drawn_part(data, max(LOOKED_AT, n // 32), self.seed, 93)
+        times = n / n_rows(some.X)
+        seen = times * some.sum(ResidualTerm(features, coef))[0][r:]
         spread = view.energy[r:, None] + self.alpha
         noise = found.objective / max(1.0, float(n if data.weight is None else np.sum(data.weight)))
         expected = times * noise * np.sum(view.weighted[r:, None] / spread, axis=0)
@@ -309,10 +318,13 @@ class KeptFalkon:
         view: Outlook,
         product: Callable[[Array], Array],
         P: Preconditioner,
-        found: Solution,
+        lowest: float,
         solution: KeptSolution,
+        enough: float,
     ) -> KeptSolution:
         """Return the solution after gradients in float64, each one pass, and iterations in float32 on them.
+
+        It ends when no more than the part ``enough`` of the objective is left to gain.
 
         If ``features`` are all of them, those that were dropped are solved for as well: alpha is most of their
         part of the system.
@@ -324,16 +336,22 @@ class KeptFalkon:
             gradient, residual = data.sum(ResidualTerm(features, features.mixing @ beta))
             gradient -= self.alpha * beta
             objective = residual + self.alpha * np.square(beta).sum(axis=0)
-            left = np.square(P.half(gradient[:r])).sum(axis=0) / found.lowest
+            left = np.square(P.half(gradient[:r])).sum(axis=0) / lowest
             left += np.sum(gradient[r:] ** 2 / spread, axis=0)
             share = float(np.max(left / np.maximum(objective, np.finfo(np.float64).tiny), initial=0.0))
-            if share <= 2 * GAIN:
-                return replace(solution, beta=beta, residual=residual, left=share)
+            if share <= enough:
+                return replace(solution, beta=beta, residual=residual, left=share, converged=True)
             if not share <= CONTRACTS * before:
                 break
             before = share
-            found = conjugate_gradient(product, gradient[:r], P, CHUNK, self.tol, None, None, objective, GAIN / 4)
+            gain = max(GAIN / 4, 0.1 * view.beside**2 * share)  # no more than float32 can tell
+            found = conjugate_gradient(product, gradient[:r], P, CHUNK, self.tol, None, None, objective, gain)
             beta[:r] += found.beta
             beta[r:] += gradient[r:] / spread
             solution.n_iter += found.n_iter
+            lowest = min(lowest, found.lowest)
+            expected = 2.0 * share * view.beside**2 + float(found.left.max(initial=0.0))
+            if features.rank == r and found.objective is not None and expected <= enough / 2:
+                residual = np.maximum(found.objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
+                return replace(solution, beta=beta, residual=residual, left=expected, converged=True)
         return KeptSolution(words=f"rounding in float32 leaves {share:.1g} of the objective to gain")

@@ -110,12 +110,23 @@ class NewtonResult:
     gradient: float
     """The norm of the gradient over that at zero."""
     converged: bool
+    first: float = 0.0
+    """The norm of the gradient at zero."""
 
 
 def newton(
-    data: Any, features: Any, own: Features, weights: Array, alpha: float, offset: Array, tol: float
+    data: Any,
+    features: Any,
+    own: Features,
+    weights: Array,
+    alpha: float,
+    offset: Array,
+    tol: float,
+    start: NewtonResult | None = None,
 ) -> NewtonResult:
     """Minimise the penalised logistic loss from zero, to a gradient of ``tol`` times the first.
+
+    Or from where another run ended, such as one on float32 kernel values: a gradient of ``tol`` times its first.
 
     Parameters
     ----------
@@ -129,6 +140,7 @@ def newton(
     offset : array of shape (outputs,)
         What f is added to: the log odds of the classes; one output for two classes, else one each.
     tol : float
+    start : NewtonResult, optional
 
     References
     ----------
@@ -137,14 +149,18 @@ def newton(
     """
     with engine.single_blas():
         Z = block(own.kernel, own.atoms, own.atoms) @ own.mixing
-    B = np.zeros((own.rank, len(offset)))
+    B = np.zeros((own.rank, len(offset))) if start is None else start.B
     gradient, value = data.sum(GradientTerm(features, B, offset))
-    objective, passes = float(value[0]), 1
-    first = float(np.linalg.norm(gradient))
+    gradient = gradient + alpha * B
+    objective, passes = (
+        float(value[0]) + 0.5 * alpha * float(np.sum(B**2)),
+        1 if start is None else start.passes + 1,
+    )
+    first = float(np.linalg.norm(gradient)) if start is None else start.first
     for step in range(1, NEWTON_STEPS + 1):
         size = float(np.linalg.norm(gradient))
         if size <= tol * first:
-            return NewtonResult(B, step, passes, size / max(first, 1e-300), True)
+            return NewtonResult(B, step, passes, size / max(first, 1e-300), True, first)
         P = _preconditioners(Z, weights, probabilities(Z @ B + offset), alpha)
         enough = min(0.1, np.sqrt(size / first))
         D, used = _direction(data, features, B, offset, gradient, P, alpha, enough)
@@ -159,10 +175,10 @@ def newton(
                 break
             length *= 0.5
             if length < 1e-8:  # rounding decides: this is the minimum as far as can be told
-                return NewtonResult(B, step, passes, size / first, size <= 1e-3 * first)
+                return NewtonResult(B, step, passes, size / first, size <= 1e-3 * first, first)
         B, gradient, objective = trial, G + alpha * trial, there
     size = float(np.linalg.norm(gradient)) / max(first, 1e-300)
-    return NewtonResult(B, NEWTON_STEPS, passes, size, size <= tol)
+    return NewtonResult(B, NEWTON_STEPS, passes, size, size <= tol, first)
 
 
 def _preconditioners(Z: Array, weights: Array, p: Array, alpha: float) -> list[Preconditioner]:

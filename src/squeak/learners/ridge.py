@@ -54,16 +54,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         for rows in memory and by SQUEAK or DISQUEAK for streams. 10·√n atoms, 2,000 at most, without any.
     fit_intercept : bool
         Learn y less its (weighted) mean, and add the mean to predictions.
-    solver : "auto", "direct" or "falkon"
-        Normal equations in one pass, or conjugate gradients in a few; by the number of atoms.
+    solver : "auto", "direct", "kept" or "falkon"
+        Normal equations in one pass, or conjugate gradients in a few, on kernel values kept in float32 or in
+        float64. "auto" takes what should be fastest; ``solver_`` and ``solver_reason_`` say which, and why.
     regularised : bool
         Regularised Nyström features, K̃ = C(S K_MM S + ridge·I)⁻¹Cᵀ with the dictionary's weights and ridge.
     preconditioner : "auto", "falkon", "voronoi" or "krill"
         For FALKON: from the dictionary's weights, or, where centres carry none, from a pass over the rows.
     max_iter, tol : int, float
-        Of FALKON; the tolerance is relative, for each output.
+        Of FALKON; the tolerance is relative, for each output. "kept" ends when 1e-6 of the objective is left.
     memory_budget : float, optional
-        Bytes that FALKON may take to keep kernel values between passes; 512 MB by default, 0 for none.
+        Bytes of kernel values kept between passes; half of the free memory by default, 4 GiB at most; 0 for none.
     warm_start : bool
         FALKON begins where the fit before ended, if ``dictionary`` is the same: for a path of alpha, large ones
         first.
@@ -193,8 +194,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         if stream.fit_intercept:
             equations, mean = equations.centred()
         features = self._hold(equations.features)
-        self.solver_, self.n_iter_, self.condition_ = "direct", 1, None
-        self.solver_reason_ = "sums that grow with the rows"
+        self.solver_, self.solver_reason_ = "direct", "sums that grow with the rows"
+        self.n_iter_, self.condition_ = 1, None
         self.alpha_, self.intercept_ = float(self.alpha), stream.intercept + mean
         coef = features.mixing @ self._direct(equations)
         if not np.isfinite(equations.square).all():
@@ -374,8 +375,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         >>> bool(0.88 < np.mean((low <= y[2000:]) & (y[2000:] <= high)) < 0.92)
         True
         """
-        coverage, rows = check_coverage(coverage), self._rows_for(X)
-        errors = self._known_errors()
+        coverage, rows, errors = check_coverage(coverage), self._rows_for(X), self._known_errors()
         scores = None if errors is None else errors.scores
         if errors is None or scores is None:
             raise ValueError(f"the interval is not known: {UNKNOWN_NOISE}")

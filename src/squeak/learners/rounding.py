@@ -1,15 +1,15 @@
 """What float32 costs ridge regression on a dictionary, known before it is solved.
 
 Kernel values K̃ that are rounded once make a neighbouring problem. With features z = Mᵀk rounding adds noise of
-variance ε²·‖M_k‖² to feature k, ε ≈ 6·10⁻⁸·(root mean square of k). Features of ever smaller pivots have ever larger
-columns M_k and ever less energy e_k = Σ w z_k²: the last ones are dropped where that costs less than their noise. As
-parts of the objective, for residuals that look like noise,
+variance ε²·‖M_k‖² to feature k, ε ≈ 6·10⁻⁸·(root mean square of k). Features of ever smaller pivots have ever
+larger columns M_k and ever less energy e_k = Σ w z_k²: the last ones are dropped where that costs less than their
+noise. As parts of the objective, for residuals that look like noise,
 
     dropped features cost  Σ_{k ≥ r} e_k/(alpha·n),    rounding  Σ_{k < r} ε²‖M_k‖²/(e_k + alpha).
 
-Products in float32 round three times as much. Iterations with them still lead to a solution in float64, if gradients
-are computed in float64 from time to time, as long as the noise beside alpha, n·ε²‖M_k‖²/(e_k + alpha), is well
-below 1. If it is not, float32 cannot serve.
+Products in float32 round three times as much. Iterations with them still lead to a solution in float64, if
+gradients are computed in float64 from time to time, as long as the noise beside alpha, n·ε²‖M_k‖²/(e_k + alpha),
+is well below 1. If it is not, float32 cannot serve.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from squeak.learners.data import ArrayTraining
 
 ACCEPTED = 2e-5
 """The part of the objective that rounded values may cost: noise, which makes no prediction better."""
+
+FEW_DROPPED = 1e-3
+"""The same of features that were dropped and are solved for afterwards, with gradients of exact values."""
 
 CONTRACTS = 0.5
 """Noise beside alpha, as a part of it, up to which the iterations in float32 refine a solution in float64."""
@@ -54,6 +57,8 @@ class Outlook:
     exactly: bool
     noise: float = 0.0
     """Of rounded products, as a part of the objective."""
+    beside: float = 0.0
+    """Of rounded products, beside alpha: by so much a solution is nearer after each round of refinement."""
     energy: Any = None
     """Σ w z² of every feature, estimated."""
     weighted: Any = None
@@ -86,11 +91,12 @@ def outlook(data: ArrayTraining, features: Features, alpha: float, seed: int) ->
     exactly = not costs[best] <= ACCEPTED
     if exactly:  # as many features as the iterations can refine
         best = int(np.count_nonzero(allowed)) - 1
-    if best < 0 or dropped[best] > ACCEPTED:
+    if best < 0 or dropped[best] > (FEW_DROPPED if exactly else ACCEPTED):
         words = f"alpha {alpha * unit:.3g} is too small for float32 beside the last pivots of K_MM"
         return Outlook(0, np.inf, False, reason=words)
     noise = ROUNDED**2 * float(rounding[best])
-    return Outlook(best + 1, float(costs[best]), exactly, noise, energy * unit, weighted * unit**2)
+    most = ROUNDED**2 * float(beside[: best + 1].max())
+    return Outlook(best + 1, float(costs[best]), exactly, noise, most, energy * unit, weighted * unit**2)
 
 
 def drawn_rows(n: int, count: int, seed: int, stream: int) -> Any:
@@ -98,6 +104,13 @@ def drawn_rows(n: int, count: int, seed: int, stream: int) -> Any:
     if count >= n:
         return np.arange(n)
     return np.sort(generator_at(seed, SAMPLE, stream).choice(n, count, replace=False))
+
+
+def drawn_part(data: ArrayTraining, count: int, seed: int, stream: int) -> ArrayTraining:
+    """Return some of the rows, with their targets and weights."""
+    rows = drawn_rows(n_rows(data.X), count, seed, stream)
+    weight = None if data.weight is None else np.asarray(data.weight)[rows]
+    return ArrayTraining(take(data.X, rows), data.y[rows], weight)
 
 
 def leading_features(features: Features, rank: int) -> Features:

@@ -20,7 +20,7 @@ from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import kept_in_memory
-from squeak.learners.choice import faster_solver
+from squeak.learners.choice import DIRECT_UP_TO, faster_solver
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred, near_mean
 from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, RightTerm, conjugate_gradient, preconditioner
 from squeak.learners.kept import KeptFalkon
@@ -31,9 +31,6 @@ from squeak.learners.tiles import atom_values
 from squeak.learners.tuning import alpha_grid, searched_kernel, wants_search
 from squeak.learners.warning import first_rows, warn_if_alpha_at_edge, warn_if_width_at_edge
 from squeak.samplers.dictionary import Dictionary
-
-DIRECT_UP_TO = 4000
-"""Atoms up to which the normal equations beat the iterations in float64 (one product of n·m² at full speed)."""
 
 ITERATED = ("falkon", "kept", "streamed")
 """Solvers by conjugate gradients, which hold no sums that rows could be added to."""

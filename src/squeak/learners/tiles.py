@@ -28,6 +28,11 @@ def tile_rows(m: int) -> int:
     return int(np.clip(TILE_BYTES // (8 * max(m, 1)), 256, TILE))
 
 
+def few_rows(m: int) -> int:
+    """Return how many rows of m numbers stay in the cache."""
+    return int(np.clip(FEW_BYTES // (8 * max(m, 1)), 16, 512))
+
+
 def tiles_of(X: Rows, m: int) -> list[slice]:
     """Return the tiles of some rows that become m numbers each; kept kernel values have tiles of their own."""
     return engine.tiles(n_rows(X), getattr(X, "tile", None) or tile_rows(m))
@@ -111,7 +116,7 @@ def atom_values(rows: Rows, d: Any, coef: Array, shift: Any = 0.0) -> Array:
     True
     """
     out = np.empty((n_rows(rows), coef.shape[1]))
-    values_of, few = against(d.kernel, d.atoms), int(np.clip(FEW_BYTES // (8 * max(len(d), 1)), 16, 512))
+    values_of, few = against(d.kernel, d.atoms), few_rows(len(d))
 
     def fill(tile: slice) -> None:
         for start in range(tile.start, tile.stop, few):  # stay in the cache, and in memory that is used again

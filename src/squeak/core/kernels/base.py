@@ -44,8 +44,18 @@ class Kernel:
         """Return the function X ↦ k(X, Y) for fixed rows Y; a kernel may prepare Y once."""
         return lambda X: self._block(X, Y)
 
-    def _against32(self, Y: Rows) -> Callable[..., Any]:
-        """Return the function X ↦ k(X, Y) in float32; a kernel may compute so where that is exact enough."""
+    def against32(self, Y: Rows) -> Callable[..., Any]:
+        """Return the function (X, out) ↦ k(X, Y) in float32; a kernel may compute so where that is exact enough.
+
+        Parameters
+        ----------
+        Y : rows
+
+        Returns
+        -------
+        function
+            ``out``, an array that is filled, may be left out.
+        """
         exact = self._against(Y)
         return lambda X, out=None: rounded(exact(X), out)
 
@@ -230,7 +240,7 @@ def against32(kernel: Any, Y: Rows) -> Callable[..., Any]:
     ``out`` may be left out, or an array that is filled.
     """
     if isinstance(kernel, Kernel):
-        return kernel._against32(Y)
+        return kernel.against32(Y)
     return lambda X, out=None: rounded(block(kernel, X, Y), out)
 
 

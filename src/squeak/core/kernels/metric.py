@@ -106,7 +106,17 @@ class Metric(Kernel):
         inner = against(self.kernel, self.mapped(Y))
         return lambda X: inner(self.mapped(X))
 
-    def _against32(self, Y: Rows) -> Callable[..., Any]:
+    def against32(self, Y: Rows) -> Callable[..., Any]:
+        """Return the function (X, out) ↦ k(X, Y) in float32.
+
+        Parameters
+        ----------
+        Y : rows
+
+        Returns
+        -------
+        function
+        """
         inner = against32(self.kernel, self.mapped(Y))
         return lambda X, out=None: inner(self.mapped(X), out)
 

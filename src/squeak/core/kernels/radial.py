@@ -195,8 +195,7 @@ def _to_fixed_rows(X: Array, fixed: _FixedRows) -> Array:
             x /= fixed.width
             norm = 0.5 * _dot(x, x)
         if norm < FAR:
-            row: Array = fixed.scaled.dot(x)
-            row += fixed.half
+            row: Array = fixed.scaled.dot(x) + fixed.half
             row -= norm
             return np.minimum(row, 0.0, out=row)[None]
     left = np.empty((len(X), d + 2))
@@ -296,10 +295,15 @@ class RBF(_Radial):
 
         return values_of
 
-    def _against32(self, Y: Rows) -> Callable[..., Any]:
-        if not isinstance(Y, np.ndarray):
-            return super()._against32(Y)
-        return GaussianValues(Y, checked_width(self, Y.shape[1]), self._against)
+    def against32(self, Y: Rows) -> Callable[..., Any]:
+        """Return the function (X, out) ↦ k(X, Y) in float32.
+
+        Returns
+        -------
+        function
+        """
+        dense = isinstance(Y, np.ndarray)
+        return GaussianValues(Y, checked_width(self, Y.shape[1]), self._against) if dense else super().against32(Y)
 
     def _slopes(self, X: Array, Y: Array) -> Array:
         values = self._block(X, Y)

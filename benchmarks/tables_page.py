@@ -258,4 +258,11 @@ Geometric means of the ratios of the tables; below 1 squeak is better.{_search_w
 def tables_part(found: dict[str, Any]) -> str:
     """Return the part of README.md: the ratios, won or lost."""
     ratios = {peer: halves for peer, halves in found.get("ratios", {}).items() if peer in README_PEERS}
-    return f"\n{_ratio_table(ratios)}\n"
+    splits = [methods["squeak"]["splits"] for methods in found.get("errors", {}).values() if "squeak" in methods]
+    words = "" if not splits else f"\nGeometric means of ratios of errors, over {_range(splits)} of each table.\n"
+    return f"\n{_ratio_table(ratios)}\n{words}"
+
+
+def _range(splits: list[int]) -> str:
+    low, high = min(splits), max(splits)
+    return f"{high} split{'s' * (high > 1)}" if low == high else f"{low} to {high} splits"

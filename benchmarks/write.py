@@ -160,7 +160,12 @@ def pages() -> tuple[str, str, str, str]:
         )
         if (ROOT / "benchmarks" / "results" / f"{name}.json").exists()
     )
-    more += "\n" + plan_page(result("plan"))[0] + "\n" + tables_page(*map(measured, ("tables", "tables_times", "tables_growth")))
+    more += (
+        "\n"
+        + plan_page(result("plan"))[0]
+        + "\n"
+        + tables_page(*map(measured, ("tables", "tables_times", "tables_growth")))
+    )
     peers = "\n".join(peers_lines())
     page = f"""# Benchmarks
 

@@ -11,6 +11,7 @@ from benchmarks.tables_growth import growth_table
 from benchmarks.tables_methods import METHODS
 
 PEERS = ("before", "hist", "lightgbm", "catboost", "forest", "nystroem", "xrfm")
+README_PEERS = ("hist", "lightgbm", "catboost", "forest", "xrfm", "before")
 SEARCHED = ("hist_searched", "lightgbm_searched", "catboost_searched")
 OTHERS = PEERS[1:]
 """The peers among which the best is taken: other libraries, without a search."""
@@ -256,4 +257,12 @@ Geometric means of the ratios of the tables; below 1 squeak is better.{_search_w
 
 def tables_part(found: dict[str, Any]) -> str:
     """Return the part of README.md: the ratios, won or lost."""
-    return f"\n{_ratio_table(found.get('ratios', {}))}\n"
+    ratios = {peer: halves for peer, halves in found.get("ratios", {}).items() if peer in README_PEERS}
+    splits = [methods["squeak"]["splits"] for methods in found.get("errors", {}).values() if "squeak" in methods]
+    words = "" if not splits else f"\nGeometric means of ratios of errors, over {_range(splits)} of each table.\n"
+    return f"\n{_ratio_table(ratios)}\n{words}"
+
+
+def _range(splits: list[int]) -> str:
+    low, high = min(splits), max(splits)
+    return f"{high} split{'s' * (high > 1)}" if low == high else f"{low} to {high} splits"

@@ -74,5 +74,7 @@ def test_a_blend_with_as_many_atoms_as_rows_has_every_row(rng):
     for part in model.expansions_:
         np.testing.assert_array_equal(np.sort(part.atoms, axis=0), np.sort(X, axis=0))
     assert len({id(part.atoms) for part in model.expansions_}) == 1
+    by_itself = KernelBlend([RBF("learned")], rounds=1, random_state=0).fit(X, y)
+    assert len(by_itself.expansions_[0].atoms) == 120
     few = KernelBlend([RBF("learned"), Laplacian("learned")], max_atoms=20, rounds=1, random_state=0).fit(X, y)
     assert all(len(part.atoms) == 20 for part in few.expansions_)

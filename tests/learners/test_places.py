@@ -159,3 +159,14 @@ def test_a_cluster_fits_the_same_local_experts(table, client, monkeypatch):
         here = clone(model).fit(X, y)
     assert here.tree_.n_leaves > 3
     np.testing.assert_allclose(there, here.predict(X), atol=1e-9)
+
+
+def test_a_cluster_chooses_the_same_automatic_model(table, client, monkeypatch):
+    X, y = (part[:700] for part in table)
+    model = squeak.AutoRegressor(leaf_rows=300, random_state=0)
+    there = clone(model).fit(X, y)
+    with monkeypatch.context() as alone:
+        alone.setattr(places, "cluster", lambda: None)
+        here = clone(model).fit(X, y)
+    assert here.tree_.n_leaves > 1
+    np.testing.assert_allclose(there.predict(X), here.predict(X), atol=1e-9)

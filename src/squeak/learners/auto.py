@@ -39,8 +39,8 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         Seconds after which nothing new is tried; local experts are left out where they would take longer. What is
         chosen then depends on the machine.
     max_atoms : int, optional
-        Atoms of each kernel's dictionary. By default every row of a local expert is an atom of it, and so is every
-        row of a table without experts; a model of all rows of a larger table has 1,000.
+        Atoms of each kernel's dictionary. By default every row is an atom, of local experts and of tables of up to
+        6,000 rows; a model of all rows of a larger table has 1,000.
     leaf_rows : int
         Rows of a local expert at most; with up to 1.5 times as many rows there are none.
     random_state : None, int, RandomState or Generator

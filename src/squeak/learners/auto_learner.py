@@ -168,7 +168,7 @@ class AutoLearner(RowLearner):
         seed = draw_seed(self.random_state)
         search = Search(self.time_budget)
         with tqdm(
-            total=100, disable=not self.verbose, bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}"
+            total=100, disable=not self.verbose, bar_format="{desc}{percentage:3.0f}%|{bar}| {elapsed}"
         ) as bar:
 
             def show(stage: str, part: float) -> None:

@@ -31,6 +31,9 @@ DEFAULT_KERNELS = (Laplacian("learned"), Metric(RBF("learned"), None), Metric(Ma
 SEARCH_ROWS = 8_000
 """Rows on which widths and metrics are tried at most; penalties and weights of the blend see them all."""
 
+EVERY_ROW, ATOMS = 6_000, 1_000
+"""Of so many rows each is an atom, and of more so few are, where nobody says how many there may be."""
+
 LEAST_WEIGHT = 0.03
 """A kernel with a smaller part of the blend is left out."""
 
@@ -50,9 +53,9 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         Where the search begins. ``RBF("learned")`` learns a width for each column, ``Metric(RBF("learned"), None)``
         a linear map; a kernel with numbers is a start from which width and metric are refined. By default the
         product Laplacian with a width for each column, and the RBF and the Matérn-½ kernel behind a linear map.
-    max_atoms : int
+    max_atoms : int, optional
         Atoms of each kernel's dictionary. With as many as there are rows to solve on, every row is an atom, those
-        kept back among them at last.
+        kept back among them at last. By default that is so up to 6,000 rows, and more rows have 1,000 atoms.
     rounds : int
         How often a metric is learned anew at most, from the slopes of the model before; it ends sooner when a round
         gains less than half a percent. With 0, a kernel with numbers stays as it is.
@@ -97,7 +100,7 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
     }
 
     kernels: Sequence[Any] | None = field(default=None, kw_only=False)
-    max_atoms: int = 1000
+    max_atoms: int | None = None
     rounds: int = 8
     search_atoms: int = 600
     expansions_: list[Expansion] = field(init=False)
@@ -131,7 +134,8 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         self
         """
         for name in ("max_atoms", "rounds", "search_atoms"):
-            check_whole(name, getattr(self, name), low=0 if name == "rounds" else 1)
+            if getattr(self, name) is not None or name != "max_atoms":
+                check_whole(name, getattr(self, name), low=0 if name == "rounds" else 1)
         if self.kernels is not None and (not isinstance(self.kernels, list | tuple) or not self.kernels):
             raise TypeError(f"kernels must be a list of kernels, one at least; it is {self.kernels!r}")
         encoding = None
@@ -163,7 +167,7 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
             return tuned(kernel, few, groups, self.rounds)
 
         found = engine.map_ordered(begin, starts)
-        full = held.with_atoms(self.max_atoms)
+        full = held.with_atoms(atoms_for(len(rows), self.max_atoms))
         every = full.n_atoms == len(full.X)
         tried = engine.map_ordered(
             lambda trial: exactly(trial, full) if every else full.at(trial.kernel, keep=True), found
@@ -225,6 +229,11 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+
+def atoms_for(n: int, max_atoms: int | None) -> int:
+    """Return how many of n rows are atoms at most."""
+    return max_atoms or (n if n <= EVERY_ROW else ATOMS)
 
 
 def kept_back(back: Any, y: Any, sample_weight: Any) -> BoolArray | None:

@@ -16,7 +16,7 @@ from squeak.core import engine
 from squeak.core.kernels import RBF, Metric
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
-from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, convex_weights
+from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights
 from squeak.learners.expansion import Expansion
 from squeak.learners.experts import LocalExperts
 from squeak.learners.metric import Held, Trial, gradient_product, tuned
@@ -37,9 +37,6 @@ PROMISING = 1.35
 
 LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
 """Of a local expert: atoms of its search, and how many of the kernels it tries."""
-
-ATOMS = 1_000
-"""Of a model of more rows than one expert has, where nobody says how many atoms there may be."""
 
 ROWS_OF_A_SEARCH = 12_500
 """Experts of so many rows take about as long as the search does; they are tried where that much time is left."""
@@ -153,7 +150,6 @@ def compose(
     back = np.zeros(n, dtype=bool)
     back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
     few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
-    most = max_atoms or (n if n <= WHOLE * leaf_rows else ATOMS)
     found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
     searching = time.monotonic() - search.began
     kernels = [trial.kernel for trial in found]
@@ -171,20 +167,18 @@ def compose(
         search.stages.append(Stage("all rows", words, n, min(atoms, n), np.nan, error, time.monotonic() - began))
 
     show("one model", 0.3)
-    tried(KernelBlend(kernels, max_atoms=most, rounds=0, search_atoms=few), _words(kernels), most)
+    blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
+    tried(blend, _words(kernels), atoms_for(n, max_atoms))
     if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
         show("local experts", 0.5)
         leaf = KernelBlend(
             _heaviest(models[0]),
-            max_atoms=max_atoms or round(WHOLE * leaf_rows),
+            max_atoms=max_atoms,
             rounds=1,
             search_atoms=min(few, LEAF_SEARCH_ATOMS),
         )
-        tried(
-            LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0]),
-            "",
-            min(max_atoms or leaf_rows, leaf_rows),
-        )
+        experts_of = LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0])
+        tried(experts_of, "", atoms_for(leaf_rows, max_atoms))
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     values.append(np.broadcast_to(mean, values[0].shape))
     shares = convex_weights(values, y[back], None if weight is None else weight[back])
@@ -350,8 +344,8 @@ def _say_limits(search: Search, found: list[Trial], shares: Array) -> None:
     best = found[0]
     if best.at_edge and best.alpha < 1e-6:
         search.limits.append(
-            "the penalty is at the lower end of its range: there is hardly any noise, so more atoms (max_atoms) "
-            "would help more"
+            "the penalty is at the lower end of its range: there is hardly any noise, so more rows, or more atoms "
+            "where max_atoms limits them, would help more"
         )
     elif best.at_edge:
         search.limits.append(

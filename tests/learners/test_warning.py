@@ -85,6 +85,14 @@ def test_too_few_atoms_for_a_rough_target_end_at_the_smallest_alpha():
     KernelRidge(RBF(0.5), alpha="auto", max_atoms=60, random_state=0).fit(X, np.sin(X[:, 0]))  # nothing is left
 
 
+def test_few_atoms_that_suffice_need_no_penalty_and_no_word():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (20_000, 1))
+    model = KernelRidge(RBF(0.5), alpha="auto", max_atoms=40, random_state=0)
+    model.fit(X, np.sin(3 * X[:, 0]) + 0.5 * rng.standard_normal(20_000))  # the error that is left is noise
+    assert model.noise_[0] == pytest.approx(0.5, rel=0.03)
+
+
 @pytest.mark.parametrize("source", [False, True])
 def test_widths_at_either_edge_are_told(source):
     rng = np.random.default_rng(4)

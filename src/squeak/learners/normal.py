@@ -253,6 +253,11 @@ class NormalEquations:
         """
         return residual_sum(self.square, self.moment, beta, alpha)
 
+    def half(self) -> NormalEquations:
+        """Return the equations of the first half of the features: on the span of the atoms that came first."""
+        first = max(1, len(self.gram) // 2)
+        return replace(self, gram=self.gram[:first, :first], moment=self.moment[:first], rows=None)
+
     def spectrum(self) -> Spectrum:
         """Return the eigenvalues and eigenvectors of Σ w z zᵀ, from which any alpha is cheap."""
         vanished = (self.square < SMALLEST_SQUARE) & self.moment.any(axis=0)

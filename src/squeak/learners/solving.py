@@ -239,8 +239,13 @@ class RidgeLearner(DictionaryLearner):
         equations = self._equations(data, features, float(alpha_grid(mean, size)[0]))
         spectrum, alphas = equations.spectrum(), alpha_grid(mean, equations.weight)
         self.alpha_ = min(alphas.tolist(), key=spectrum.gcv)
-        whole = float(np.sum(spectrum.square)) / spectrum.weight
-        warn_if_alpha_at_edge(self.alpha_, alphas, spectrum.gcv(self.alpha_) / whole if whole > 0 else 0.0)
+        whole = float(np.sum(spectrum.square)) / spectrum.weight or np.inf
+        warn_if_alpha_at_edge(
+            self.alpha_,
+            alphas,
+            spectrum.gcv(self.alpha_) / whole,
+            lambda: equations.half().spectrum().gcv(self.alpha_) / whole,
+        )
         self._gram, self._sums = equations.gram, (spectrum.residual(self.alpha_), equations.weight)
         return features.mixing @ spectrum.solve(self.alpha_)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,8 +115,17 @@ def warn_if_width_at_edge(asked: Any, found: Any, data: ArrayTraining) -> None:
     )
 
 
-def warn_if_alpha_at_edge(alpha: float, alphas: Array, part: float) -> None:
-    """Warn where ``alpha="auto"`` ended at the least or the largest alpha of its grid.
+FALLS = 1.25
+"""An error that is larger by this factor with half of the atoms still falls with their number."""
+
+UNEXPLAINED = 0.5
+"""A part of the targets' variance that is left although no penalty was wanted: this width cannot tell it."""
+
+
+def warn_if_alpha_at_edge(alpha: float, alphas: Array, part: float, with_half: Callable[[], float]) -> None:
+    """Warn where ``alpha="auto"`` ended at the least or the largest alpha of its grid, and something would help.
+
+    The least one alone says little: where atoms are few beside the rows, they need no penalty even under noise.
 
     Parameters
     ----------
@@ -126,15 +135,17 @@ def warn_if_alpha_at_edge(alpha: float, alphas: Array, part: float) -> None:
         Those to choose from, increasing.
     part : float
         The error that is left, as a part of the targets' variance; where it is below 1e-3 there is nothing to say.
+    with_half : function
+        Returns the same with half of the atoms.
     """
     if alpha == alphas[-1]:
         tell(
             f"alpha='auto' ended at the largest of its grid, {alpha:.3g}: these columns tell hardly anything of "
             "the target under this kernel. Other columns, other scales or another width would help more"
         )
-    elif alpha == alphas[0] and part > WELL:
+    elif alpha == alphas[0] and part > WELL and (part > UNEXPLAINED or with_half() > FALLS * part):
         tell(
             f"alpha='auto' ended at the smallest of its grid, {alpha:.3g}: what is left of the error (a part of "
-            f"{part:.2g} of the target's variance) comes from too few atoms or the wrong width, not from noise. "
+            f"{part:.2g} of the target's variance) comes at least in part from too few atoms or the wrong width. "
             "More atoms, a smaller or a learned length_scale would help more"
         )

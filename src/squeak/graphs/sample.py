@@ -19,7 +19,7 @@ from squeak.core.saved import Layout, Saved, SourcesPiece
 from squeak.core.seeds import SHRINK, generator_at
 from squeak.core.thinning import keep_probability, thin
 from squeak.core.types import Array, IntArray
-from squeak.graphs.edges import LARGEST_NODE, Edges, forest_beyond, merged, stable_order
+from squeak.graphs.edges import LARGEST_NODE, Edges, check_graph_ridge, forest_beyond, merged, stable_order
 from squeak.graphs.oracle import Oracle, leverage_of
 
 
@@ -165,6 +165,7 @@ class EdgeSample(Saved):
     def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> EdgeSample:
         """Return the sample that a file holds; whatever does not fit together raises."""
         found: EdgeSample = super().from_parts(arrays, content)
+        check_graph_ridge(found.ridge)
         if (
             np.any(found.u >= found.v)
             or np.any(found.v >= found.n_nodes)

@@ -14,7 +14,10 @@ def checked_width(kernel: Any, columns: int | None = None) -> Array:
     """Return the checked width: a positive scalar, or one positive number a column."""
     if isinstance(kernel.length_scale, str):
         raise ValueError(f"{kernel!r} has no width yet: it is learned from rows by kernel.resolve(X), or at fit")
-    width = np.asarray(kernel.length_scale, dtype=np.float64)
+    try:
+        width = np.asarray(kernel.length_scale, dtype=np.float64)
+    except OverflowError:  # a whole number beyond all floats
+        width = np.asarray(np.inf)
     if width.ndim > 1 or not np.all(width > 0) or not np.all(np.isfinite(width)):
         raise ValueError(f"length_scale must be positive and finite; it is {kernel.length_scale!r}")
     if width.ndim == 1 and columns is not None and width.size != columns:

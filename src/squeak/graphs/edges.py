@@ -25,12 +25,10 @@ LARGEST_WEIGHT = 1e300
 
 def check_graph_ridge(ridge: Any) -> float:
     """Return the ridge as a float, 0 or positive; it is the weight of an edge from each node to one more."""
-    ridge = check_between("ridge", ridge, 0, LARGEST_WEIGHT)
-    if 0 < ridge < 1 / LARGEST_WEIGHT:
-        raise InputError(
-            f"ridge must be 0, or at least {1 / LARGEST_WEIGHT:g}, which can be inverted; it is {ridge!r}"
-        )
-    return ridge
+    found = check_between("ridge", ridge, 0, LARGEST_WEIGHT)
+    if 0 < found < 1 / LARGEST_WEIGHT:
+        raise InputError(f"ridge must be 0, or at least {1 / LARGEST_WEIGHT:g} (it is inverted); it is {found!r}")
+    return found
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from squeak import graphs
-from tests.graphs.oracles import random_graph
+from squeak.graphs.edges import check_edges
+from tests.graphs.oracles import exact_leverage, random_graph
 
 GRAPH = random_graph(1200, 60_000, 0)
 """Large enough for projections, small enough for a second."""
@@ -35,3 +36,11 @@ def test_a_ridge_whose_inverse_overflows_is_refused():
     edges = np.array([[0, 1], [1, 2], [0, 2]])
     with pytest.raises(ValueError, match="ridge must be 0, or at least 1e-300"):
         graphs.StreamSparsifier(8.0, ridge=1e-320, random_state=0).fit(edges)
+
+
+@pytest.mark.parametrize("ridge", [1e-9, 1e-3, 1.0])
+def test_a_ridge_that_is_lost_in_a_degree_is_noticed(ridge):
+    """Two heavy edges, light ones between them: a sparse factor sees neither these nor the ridge."""
+    graph = check_edges([0, 0, 1, 2], [1, 3, 2, 3], [1.0, 1e16, 1e16, 1.0], 4)
+    expected = exact_leverage(graph, ridge)
+    np.testing.assert_allclose(graphs.edge_leverage(graph, "factor", ridge=ridge), expected, rtol=1e-9)

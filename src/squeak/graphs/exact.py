@@ -191,7 +191,10 @@ def factored_leverage(graph: Edges, ridge: float) -> Array:
         factor = splu(M, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:  # weights differ by more than float64 resolves
         return _unresolved(graph, ridge)
-    diagonal, cross = np.zeros(n), np.zeros(len(graph))
+    diagonal, cross, astray = np.zeros(n), np.zeros(len(graph)), 0.0
+    to_ground = np.full(n, float(ridge))
+    for one, other in ((graph.u, graph.v), (graph.v, graph.u)):
+        np.add.at(to_ground, one[grounded[other]], graph.weights[grounded[other]])
     place = number[graph.u]
     order = np.argsort(place, kind="stable")
     cuts = np.searchsorted(place[order], np.arange(len(free) + 1))
@@ -199,6 +202,8 @@ def factored_leverage(graph: Edges, ridge: float) -> Array:
         unit = np.zeros((len(free), tile.stop - tile.start))
         unit[np.arange(tile.start, tile.stop), np.arange(tile.stop - tile.start)] = 1.0
         P = factor.solve(unit)
+        # what flows in at a node must reach the ground: not so where light edges or the ridge are lost in a degree
+        astray = max(astray, float(np.abs(to_ground[free] @ P - 1.0).max()))
         diagonal[free[tile]] = P[np.arange(tile.start, tile.stop), np.arange(tile.stop - tile.start)]
         here = order[cuts[tile.start] : cuts[tile.stop]]
         ends = number[graph.v[here]]
@@ -208,7 +213,7 @@ def factored_leverage(graph: Edges, ridge: float) -> Array:
     total = float(scores.sum() + ridge * diagonal.sum())
     lost = EPS * float(((graph.degrees() + ridge) * diagonal).max())
     most = LOST if n <= SMALL else LOST_BY_FACTOR
-    if lost > most or not _as_they_must(scores, total, n if ridge > 0 else len(free), n):
+    if not astray <= most or lost > most or not _as_they_must(scores, total, n if ridge > 0 else len(free), n):
         return _unresolved(graph, ridge)
     return np.clip(scores, 0.0, 1.0)
 

@@ -1,4 +1,4 @@
-"""Checklist 2: the accuracy measure, exact and bracketed."""
+"""The accuracy measure, exact and bracketed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Checklist 1 and 3: the four formulas, the bounds, monotony, and the estimator's sandwich."""
+"""The four formulas, the bounds, monotony, and the estimator's sandwich."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Checklist 4 and the first of 6: binomial sampling, and that a chain of thinning steps is one binomial."""
+"""Binomial sampling, and that a chain of thinning steps is one binomial."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Checklist 12: harmonic functions are the dense solutions, also on sparsifiers; unlabelled components."""
+"""Harmonic functions are the dense solutions, also on sparsifiers; unlabelled components."""
 
 import networkx as nx
 import numpy as np

@@ -1,4 +1,4 @@
-"""Checklist 11: resistances by every method are the dense formula; bridges; projections within their error."""
+"""Resistances by every method are the dense formula; bridges; projections within their error."""
 
 import networkx as nx
 import numpy as np

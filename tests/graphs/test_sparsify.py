@@ -1,4 +1,4 @@
-"""Checklist 11 and spec test (13): accuracy is the dense norm, weights are unbiased, components stay whole.
+"""Accuracy is the dense norm, weights are unbiased, components stay whole.
 
 Family of the statistical tests: 6 settings × (90 edges and their total) at 5.5 standard errors (two-sided 4e-8:
 family-wise about 2e-5) and 1,200 chances of drawing by node (5e-5), plus an allowance for outcomes too rare to be

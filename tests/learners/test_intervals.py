@@ -1,7 +1,6 @@
 """Deviations and intervals in units of the target: against refits without a row, and as often right as they say."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,9 +12,9 @@ import squeak
 from squeak import KernelRidge, KernelRidgeCV
 from squeak.kernels import RBF
 from squeak.learners import drawn, intervals
+from tests.conftest import DATA
 from tests.oracles import DenseNystrom, dense_deviation, dense_ridge, dense_scores_left_out
 
-DATA = Path("/work/shared/data")
 N, ATOMS = 40, 12
 
 

@@ -160,7 +160,7 @@ def chi_square(counts, chances, copies):
 
 
 def test_the_removing_oracle_ends_in_a_binomial_of_the_final_scores(few):
-    """Checklist 6: after all thinning steps counts_i ~ Binomial(copies, p_i), p_i from τ_n,i."""
+    """After all thinning steps counts_i ~ Binomial(copies, p_i), p_i from τ_n,i."""
     make = lambda seed: OnlineOracleRemoval(KERNEL, 0.5, oversampling=4, copies=4, random_state=seed)  # noqa: E731
     counts = counts_of_oracle(few, 1500, make)
     scores = dense_scores(gram(KERNEL, few), 0.5)
@@ -187,7 +187,7 @@ def X():
 
 
 def test_many_step_is_accurate_at_every_level_and_ends_at_the_ridge(X):
-    """Checklist 8. The mean of ε̂ over 4 seeds follows √(c/oversampling), c ≤ 8, at each of the 13 ridges."""
+    """The mean of ε̂ over 4 seeds follows √(c/oversampling), c ≤ 8, at each of the 13 ridges."""
     paths = [ManyStep(KERNEL, 0.3, oversampling=40, copies=40, random_state=s).fit(X).path_ for s in range(4)]
     ridges = [d.ridge for d in paths[0]]
     assert ridges[0] == 1000.0
@@ -246,7 +246,7 @@ SCORED = {
 
 @pytest.mark.parametrize("name", SCORED)
 def test_one_row_unlike_all_others_is_kept(name):
-    """Checklist 7: among 600 near-duplicates, scores find the one that is not; uniform rows miss it."""
+    """Among 600 near-duplicates, scores find the one that is not; uniform rows miss it."""
     X = np.ones((600, 2)) + 1e-3 * np.random.default_rng(0).standard_normal((600, 2))
     X[333] = [30.0, -30.0]
     found = [333 in SCORED[name].set_params(random_state=seed).fit(X).dictionary_.indices for seed in range(10)]

@@ -1,4 +1,4 @@
-"""Checklist 6: weights are unbiased for every row, and their tails are those of a martingale.
+"""Weights are unbiased for every row, and their tails are those of a martingale.
 
 Family of tests: 11 settings × (28 rows and their total). A row's mean weight over RUNS runs is compared with 1 at
 5.5 standard errors (two-sided normal tail 4e-8, so family-wise about 2e-5), plus an allowance for outcomes too rare

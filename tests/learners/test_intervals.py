@@ -1,6 +1,7 @@
 """Deviations and intervals in units of the target: against refits without a row, and as often right as they say."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd

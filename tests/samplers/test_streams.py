@@ -218,7 +218,7 @@ def test_the_accuracy_is_that_of_the_literal_per_point_algorithm():
 
 
 def test_the_outlier_that_uniform_misses(rng):
-    """Checklist 7: one orthogonal row among duplicates, far down the stream."""
+    """One orthogonal row among duplicates, far down the stream."""
     X = np.vstack([np.repeat(rng.standard_normal((4, 6)), 250, axis=0), 0.01 * rng.standard_normal((500, 6))])
     X = rng.permutation(X)
     X[1177] = 40.0

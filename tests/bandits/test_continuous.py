@@ -37,6 +37,39 @@ def test_categories_lie_at_distance_one():
     assert np.linalg.norm(space.encode(["a"]) - space.encode(["c"])) == pytest.approx(1.0)
 
 
+def test_even_points_are_even_over_the_values_of_a_category(rng):
+    space = Space([(0.0, 2.0), ["a", "b", "c"], Integer(1, 4), ["only"]])
+    units = (np.arange(60) + 0.5)[:, None] / 60 * np.ones(4)
+    points = [space.decode(row) for row in space.spread(units)]
+    assert [[p[1] for p in points].count(value) for value in "abc"] == [20, 20, 20]
+    assert sorted({p[2] for p in points}) == [1, 2, 3, 4]
+    np.testing.assert_allclose([p[0] for p in points], 2 * units[:, 0])
+    assert space.categories == [slice(1, 4)]
+    np.testing.assert_array_equal(space.side_of_column, [0, 1, 1, 1, 2, 3])
+    jumped = space.jumped(space.spread(units), 1.0, rng)
+    assert {space.decode(row)[1] for row in space.snap(jumped)} == set("abc")
+    np.testing.assert_array_equal(space.jumped(jumped, 0.0, rng), jumped)
+
+
+def test_every_category_is_tried_and_the_best_one_is_found_in_noise():
+    """Both categories have a bump of their own; the lower one was taken for good where refinement cannot cross."""
+    rng = np.random.default_rng(102)
+    bumps = {"low": (0.85, np.array([0.2, 0.3, 0.7])), "high": (1.0, np.array([0.7, 0.6, 0.2]))}
+
+    def f(point):
+        height, centre = bumps[point[3]]
+        return height * np.exp(-((np.array(point[:3]) - centre) ** 2).sum() / 0.25)
+
+    box = BoxUCB([(0.0, 1.0)] * 3 + [["low", "high"]], random_state=2)
+    for _ in range(40):
+        point = box.ask()
+        box.tell(point, f(point) + 0.05 * rng.standard_normal())
+    values = [point[3] for point in box.pulls_]
+    assert min(values.count("low"), values.count("high")) >= int(3 * np.sqrt(39) / 2)
+    assert values.count("high") > 20
+    assert max(map(f, box.pulls_)) > 0.97
+
+
 @pytest.mark.parametrize(
     ("bounds", "error"),
     [

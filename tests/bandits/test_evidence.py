@@ -57,7 +57,7 @@ def test_a_fit_raises_the_likelihood_and_finds_the_noise(data, landmarks):
 
 def test_a_width_for_each_column_finds_the_column_that_matters(data):
     X, _, y, counts, sums = data
-    found = fit_hyperparameters(X, counts, sums, float(y @ y), RBF(0.5), 0.3, separate=True)
+    found = fit_hyperparameters(X, counts, sums, float(y @ y), RBF(0.5), 0.3, groups=np.arange(2))
     assert found.kernel.length_scale[1] > 3 * found.kernel.length_scale[0]
 
 
@@ -93,7 +93,7 @@ def test_widths_are_their_formulas():
 def test_a_width_for_each_column_may_be_given_as_a_list(data):
     X, _, y, counts, sums = data
     as_list, as_array = (
-        fit_hyperparameters(X, counts, sums, float(y @ y), RBF(width), 0.3, separate=True).kernel
+        fit_hyperparameters(X, counts, sums, float(y @ y), RBF(width), 0.3, groups=np.arange(2)).kernel
         for width in ([0.5, 0.5], np.array([0.5, 0.5]))
     )
     assert np.array_equal(as_list.length_scale, as_array.length_scale)

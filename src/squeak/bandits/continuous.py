@@ -18,9 +18,9 @@ from squeak.bandits.space import Space
 from squeak.bandits.state import SavedBox
 from squeak.core import engine
 from squeak.core.checks import check_positive, check_whole
-from squeak.core.kernels import RBF, Matern
+from squeak.core.kernels import RBF, Matern, diagonal
 from squeak.core.seeds import PROBE, SAMPLE, RandomState, draw_seed, generator_at
-from squeak.core.types import Array
+from squeak.core.types import Array, IntArray
 from squeak.samplers.base import own_kernel
 
 SOBOL = 1024
@@ -31,6 +31,15 @@ LOCAL = 256
 
 ROUNDS = 8
 """Rounds of refinement, each half as wide as the one before."""
+
+LEAST_NOISE = 3e-4
+"""The noise is never taken for less than this part of the kernel's standard deviation."""
+
+JUMP = 0.3
+"""The chance that a point around the best ones has another value of a category."""
+
+STARTS = 32
+"""The most points that are refined in a step: the four best, and the best one of each value of a category."""
 
 
 class BoxUCB(SavedBox, Runs):
@@ -49,7 +58,8 @@ class BoxUCB(SavedBox, Runs):
     kernel : kernel, optional
         On the unit cube; Matern(nu=2.5), its width a number for each side, when left out.
     beta : "ei" or float
-        How many standard deviations the bound adds to the mean; "ei": the largest expected improvement instead.
+        How many standard deviations the bound adds to the mean; "ei": the largest augmented expected improvement
+        instead, which is the expected improvement times 1 − σ/√(s² + σ²) for values with noise σ.
     n_initial : int, optional
         Sobol points before the first fit; 2·sides + 2, at most 12, when left out.
     crossover, max_atoms : int
@@ -61,7 +71,13 @@ class BoxUCB(SavedBox, Runs):
     Notes
     -----
     The kernel is fitted to the data and candidates are a sample of the box, so the regret bound for a fixed kernel
-    and finite arms holds for what was looked at and for a well fitted kernel only.
+    and finite arms holds for what was looked at and for a well fitted kernel only. Each of the k values of a category
+    gets at least about 3·√t/k of t trials.
+
+    References
+    ----------
+    Huang, Allen, Notz and Zeng (2006), Global optimization of stochastic black-box systems via sequential kriging
+    meta-models, equation 10, for the augmented expected improvement.
 
     Examples
     --------
@@ -102,8 +118,8 @@ class BoxUCB(SavedBox, Runs):
             check_positive("oversampling", oversampling),
             check_factor(batch_factor),
         )
-        if self.space.width > qmc.Sobol.MAXDIM:
-            raise ValueError(f"the box has {self.space.width:,} columns; {qmc.Sobol.MAXDIM:,} are the most")
+        if len(self.space.sides) > qmc.Sobol.MAXDIM:
+            raise ValueError(f"the box has {len(self.space.sides):,} sides; {qmc.Sobol.MAXDIM:,} are the most")
         self._seed = draw_seed(random_state)
         self._rows: Array = np.zeros((64, self.space.width))
         self._values: Array = np.zeros(64)
@@ -117,7 +133,7 @@ class BoxUCB(SavedBox, Runs):
     def _sobol(self) -> Array:
         """Points spread over the cube; made when they are first needed, for they take 8 kB for each column."""
         scramble = generator_at(self._seed, PROBE)
-        return np.asarray(qmc.Sobol(self.space.width, scramble=True, rng=scramble).random(SOBOL))
+        return np.asarray(qmc.Sobol(len(self.space.sides), scramble=True, rng=scramble).random(SOBOL))
 
     def ask(self) -> Any:
         """Return the next point; it may be asked again before the value is told.
@@ -129,7 +145,7 @@ class BoxUCB(SavedBox, Runs):
         self._asked += 1
         with engine.single_blas():
             if self._fitted_at == 0:
-                row = self.space.snap(self._sobol[(self._asked - 1) % SOBOL][None, :])[0]
+                row = self.space.spread(self._sobol[(self._asked - 1) % SOBOL][None, :])[0]
             else:
                 row = self._next(generator_at(self._seed, SAMPLE, self._asked))
         point = self.space.decode(row)
@@ -212,11 +228,14 @@ class BoxUCB(SavedBox, Runs):
 
     def _fit(self, X: Array, y: Array, rng: np.random.Generator) -> None:
         """Fit widths, noise and amplitude to the values, centred and scaled."""
-        self._median = float(np.median(y))
-        self._spread = float((np.sort(y)[len(y) // 2 :] - self._median).mean()) or float(y.std()) or 1.0
+        median = float(np.median(y))
+        spread = float((np.sort(y)[len(y) // 2 :] - median).mean()) or float(y.std()) or 1.0
+        noise = self._model.noise * self._spread if self._fitted_at else 0.0
+        if spread > 4.0 * noise:  # else the better half differs by noise alone, which is no unit to zoom into
+            self._median, self._spread = median, spread
         values = self._warped(y)
         use = np.arange(len(X)) if len(X) <= 400 else np.sort(rng.choice(len(X), 400, replace=False))
-        ours = isinstance(self.kernel, Matern | RBF)
+        ours, sides = isinstance(self.kernel, Matern | RBF), len(self.space.sides)
         start = self._model.kernel if self._fitted_at else self.kernel
         found = fit_hyperparameters(
             X[use],
@@ -226,11 +245,10 @@ class BoxUCB(SavedBox, Runs):
             start,
             self._model.noise if self._fitted_at else 0.05,
             fit_amplitude=True,
-            separate=ours and self.space.width > 1 and len(X) >= 4 * self.space.width,
-            least_noise=3e-4,
+            groups=self.space.side_of_column if ours and 1 < sides <= len(X) // 4 else None,
+            least_noise=LEAST_NOISE,
             iterations=10,
             prior=self.kernel if ours else None,
-            restart=False,
         )
         self._model.refit(X, values, found.kernel, found.noise, found.mean, rng)
         self._fitted_at = len(X)
@@ -244,8 +262,18 @@ class BoxUCB(SavedBox, Runs):
         mean, variance = self._model.shrunk(X, pending)
         std = np.sqrt(variance)
         if isinstance(self.beta, str):
-            return np.log(np.maximum(improvement(mean, std, self._incumbent), 1e-300))
+            gain = improvement(mean, std, self._incumbent) * self._news(variance)
+            return np.log(np.maximum(gain, 1e-300))
         return upper_bound(mean, std, self.beta)
+
+    def _news(self, variance: Array) -> Array:
+        """Return 1 − σ/√(s² + σ²), the part of s that one more value with noise σ would take away.
+
+        Values without noise, which a fit calls noise of at least ``LEAST_NOISE``, always tell all.
+        """
+        floor = 9.0 * LEAST_NOISE**2 * float(diagonal(self._model.kernel, self._rows[:1])[0])
+        noise = max(self._model.noise**2 - floor, 0.0)
+        return np.asarray(1.0 - np.sqrt(noise / (variance + noise))) if noise > 0 else np.ones_like(variance)
 
     def _next(self, rng: np.random.Generator) -> Array:
         """Return the row with the largest score: Sobol points, points around the best, then refinement."""
@@ -254,14 +282,14 @@ class BoxUCB(SavedBox, Runs):
         pending = np.array(self._pending).reshape(-1, width)
         order = np.argsort(-self._values[:n], kind="stable")[:4]
         self._incumbent = float(self._model.predict(X[order])[0].max())
-        shifted = (self._sobol + rng.random(width)) % 1.0
+        shifted = self.space.spread((self._sobol + rng.random(len(self.space.sides))) % 1.0)
         scales = np.array([0.2, 0.05, 0.0125, 0.003])[rng.integers(0, 4, LOCAL)]
         steps = scales[:, None] * rng.standard_normal((LOCAL, width))
         steps *= rng.random((LOCAL, width)) < max(0.5, 2.0 / width)
-        around = X[order[rng.integers(0, len(order), LOCAL)]] + steps
-        rows = self.space.snap(np.vstack([shifted, around]))
+        around = self.space.jumped(X[order[rng.integers(0, len(order), LOCAL)]] + steps, JUMP, rng)
+        rows = self._due(np.vstack([shifted, self.space.snap(around)]), np.vstack([X, pending]))
         scores = self._scores(rows, pending)
-        best = np.argsort(-scores, kind="stable")[:4]
+        best = self._starts(rows, scores)
         rows, scores = rows[best], scores[best]
         reach = 0.1
         for _ in range(ROUNDS):
@@ -274,6 +302,30 @@ class BoxUCB(SavedBox, Runs):
             scores = np.maximum(scores, found[np.arange(len(rows)), pick])
             reach *= 0.5
         return np.asarray(rows[int(np.argmax(scores))])
+
+    def _due(self, rows: Array, tried: Array) -> Array:
+        """Return the rows with a category's value that was tried fewer than 3·√t/k times in t trials; else all rows.
+
+        k is how many values the category has, so that this takes at most about 3·√t of the trials. A Gaussian
+        process judges point by point, and gives a value that was unlucky in its first trials no other chance.
+        """
+        for part in self.space.categories:
+            counts = (tried[:, part] > 0).sum(axis=0)
+            least, asked = int(np.argmin(counts)), 3.0 * math.sqrt(len(tried)) / len(counts)
+            if counts[least] < math.floor(asked):
+                rows = rows[rows[:, part.start + least] > 0]
+                break
+        return rows
+
+    def _starts(self, rows: Array, scores: Array) -> IntArray:
+        """Return the rows to refine: the four best, and the best one of each value of a category.
+
+        Refinement moves by small steps and never leaves a category, so every category must be looked at.
+        """
+        order = np.argsort(-scores, kind="stable")
+        firsts = [order[np.argmax(rows[order][:, part] > 0, axis=0)] for part in self.space.categories]
+        found = np.unique(np.concatenate([order[:4], *firsts]))
+        return found[np.argsort(-scores[found], kind="stable")][:STARTS]
 
     @property
     def best_(self) -> Best:

@@ -160,7 +160,7 @@ def fit_hyperparameters(
     landmarks: IntArray | None = None,
     fit_mean: bool = True,
     fit_amplitude: bool = False,
-    separate: bool = False,
+    groups: IntArray | None = None,
     least_noise: float = 1e-4,
     iterations: int = 50,
     prior: Any = None,
@@ -168,8 +168,8 @@ def fit_hyperparameters(
 ) -> Hyperparameters:
     """Return kernel, noise and prior mean that maximise the marginal likelihood, started from those given.
 
-    Every length scale of a squeak kernel is multiplied by a common factor (or, with ``separate``, each column by
-    its own); scikit-learn's kernels are moved by their ``theta``.
+    Every length scale of a squeak kernel is multiplied by a common factor (or, with ``groups``, those of
+    each group of columns by its own); scikit-learn's kernels are moved by their ``theta``.
 
     Parameters
     ----------
@@ -177,8 +177,11 @@ def fit_hyperparameters(
         As in :func:`log_evidence`. Above 400 rows without landmarks, 400 evenly spaced ones carry the likelihood.
     kernel : kernel
     noise, mean : float
-    fit_mean, fit_amplitude, separate : bool
-        Fit the prior mean, a factor on the kernel, one width a column.
+    fit_mean, fit_amplitude : bool
+        Fit the prior mean, and a factor on the kernel.
+    groups : array of ints, one for each column, optional
+        The number of the group, from 0 on, whose factor multiplies the width of the column. One factor for all
+        columns when left out.
     least_noise : float
         The noise is no less than this part of the kernel's standard deviation.
     iterations : int
@@ -186,7 +189,8 @@ def fit_hyperparameters(
     prior : kernel, optional
         Widths are expected within a factor e³ or so of this kernel's; of those of ``kernel`` when left out.
     restart : bool
-        Start a second time from smaller widths and little noise, and take the better of both.
+        Start a second time, and take the better of both: from the widths of ``prior`` and much noise where it is
+        given, else from smaller widths and little noise.
 
     Returns
     -------
@@ -212,7 +216,7 @@ def fit_hyperparameters(
     if landmarks is None and n_rows(rows) > LANDMARKS:
         landmarks = np.unique(np.linspace(0, n_rows(rows) - 1, LANDMARKS).astype(np.int64))
     data = _Likelihood(rows, counts, sums, square_sum, landmarks)
-    knobs = _Knobs(kernel, rows.shape[1] if separate else None)
+    knobs = _Knobs(kernel, groups)
     home, spread = (knobs.start, 9.0) if prior is None else (knobs.distance(prior), 1.0)
     size = float(np.mean(diagonal(kernel, rows)))
     least = least_noise**2
@@ -234,8 +238,9 @@ def fit_hyperparameters(
     bounds = [*knobs.bounds, (math.log(least), math.log(100.0))]
     options = {"maxiter": iterations, "maxfun": 40 * iterations}
     starts = [start]
-    if restart and isinstance(kernel, Kernel):  # a wide kernel with much noise is a trap: look from below as well
-        starts.append(np.append(knobs.start - 2.0, math.log(0.01)))
+    if restart and isinstance(kernel, Kernel):
+        # Both explain the same values: wide kernels with much noise, and narrow ones with little. Look from both sides.
+        starts.append(np.append(*((knobs.start - 2.0, math.log(0.01)) if prior is None else (home, math.log(0.1)))))
     runs = [minimize(loss, at, method="L-BFGS-B", bounds=bounds, options=options) for at in starts]
     found = min(runs, key=lambda run: float(run.fun))
     theta = found.x if found.fun <= loss(start) else start
@@ -250,13 +255,13 @@ def fit_hyperparameters(
 class _Knobs:
     """The numbers of a kernel that a fit may turn, on a log scale."""
 
-    def __init__(self, kernel: Any, columns: int | None) -> None:
-        self.kernel, self.columns = kernel, columns
+    def __init__(self, kernel: Any, groups: IntArray | None) -> None:
+        self.kernel, self.groups = kernel, groups
         if isinstance(kernel, Kernel):
             self._scratch = clone(kernel, safe=False)
             owners = [(owner, owner.length_scale) for owner in _with_widths(self._scratch)]
             self._owners = [(owner, np.asarray(w) if isinstance(w, list | tuple) else w) for owner, w in owners]
-            count = 0 if not self._owners else (columns or 1)
+            count = 0 if not self._owners else 1 if groups is None else int(groups.max()) + 1
             self.start = np.zeros(count)
             self.bounds = [(-5.0, 5.0)] * count
         else:
@@ -267,13 +272,19 @@ class _Knobs:
         """Return the theta at which this kernel's widths are those of another of the same form."""
         theirs = _with_widths(other)[0].length_scale
         ratio = np.log(np.asarray(theirs, dtype=np.float64) / np.asarray(self._owners[0][1], dtype=np.float64))
-        return np.broadcast_to(ratio, self.start.shape) if self.columns else np.atleast_1d(ratio.mean())
+        if self.groups is None:
+            return np.atleast_1d(ratio.mean())
+        ratio = np.broadcast_to(ratio, self.groups.shape)
+        return np.bincount(self.groups, weights=ratio) / np.bincount(self.groups)
 
     def turned(self, theta: Array) -> Any:
         """Return the kernel with its numbers at ``theta``; the same object each time, for squeak's own."""
         if not isinstance(self.kernel, Kernel):
             return self.kernel.clone_with_theta(theta)
-        factor = np.exp(theta) if self.columns or not len(theta) else float(np.exp(theta[0]))
+        if self.groups is not None:
+            factor = np.exp(theta)[self.groups]
+        else:
+            factor = float(np.exp(theta[0])) if len(theta) else 1.0
         for owner, value in self._owners:
             owner.length_scale = value * factor
         return self._scratch

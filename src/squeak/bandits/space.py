@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from squeak.core.checks import is_number
-from squeak.core.types import Array
+from squeak.core.types import Array, IntArray
 
 
 class Side:
@@ -226,6 +226,43 @@ class Space:
         """Return the point of a row: an array where every side is real, else a list."""
         values = [side.decode(row[part]) for side, part in zip(self.sides, self._parts, strict=True)]
         return np.array(values) if self.is_real else values
+
+    @property
+    def side_of_column(self) -> IntArray:
+        """The number of the side that each column of the cube belongs to."""
+        return np.repeat(np.arange(len(self.sides)), [side.width for side in self.sides])
+
+    @property
+    def categories(self) -> list[slice]:
+        """The columns of each categorical side with at least two values."""
+        sides = zip(self.sides, self._parts, strict=True)
+        return [part for side, part in sides if isinstance(side, Categorical) and side.width > 1]
+
+    def spread(self, units: Array) -> Array:
+        """Return the rows that stand for points of the unit cube with one column for each side.
+
+        A category takes an equal part of its side's interval for each of its values, so that points which are
+        spread evenly over [0, 1] are spread evenly over the values.
+        """
+        if self.width == len(self.sides):
+            return self.snap(units)
+        rows = np.zeros((len(units), self.width))
+        for i, (side, part) in enumerate(zip(self.sides, self._parts, strict=True)):
+            if isinstance(side, Categorical):
+                value = np.minimum((units[:, i] * side.width).astype(np.int64), side.width - 1)
+                rows[np.arange(len(units)), part.start + value] = 1.0
+            else:
+                rows[:, part] = units[:, [i]]
+        return self.snap(rows)
+
+    def jumped(self, rows: Array, chance: float, rng: np.random.Generator) -> Array:
+        """Return the rows, each categorical side of each row moved to a random value with this chance."""
+        rows = rows.copy()
+        for part in self.categories:
+            moves = np.flatnonzero(rng.random(len(rows)) < chance)
+            rows[moves, part] = 0.0
+            rows[moves, part.start + rng.integers(0, part.stop - part.start, len(moves))] = 1.0
+        return rows
 
     def snap(self, rows: Array) -> Array:
         """Return rows of the cube moved to the nearest rows that stand for a point."""

@@ -71,8 +71,8 @@ class BoxUCB(SavedBox, Runs):
     Notes
     -----
     The kernel is fitted to the data and candidates are a sample of the box, so the regret bound for a fixed kernel
-    and finite arms holds for what was looked at and for a well fitted kernel only. Each of the k values of a category
-    gets at least about 3·√t/k of t trials.
+    and finite arms holds for what was looked at and for a well fitted kernel only. Each of the k values of a
+    category gets at least about 3·√t/k of t trials.
 
     References
     ----------
@@ -304,7 +304,7 @@ class BoxUCB(SavedBox, Runs):
         return np.asarray(rows[int(np.argmax(scores))])
 
     def _due(self, rows: Array, tried: Array) -> Array:
-        """Return the rows with a category's value that was tried fewer than 3·√t/k times in t trials; else all rows.
+        """Return the rows with a category's value tried fewer than 3·√t/k times in t trials, else all rows.
 
         k is how many values the category has, so that this takes at most about 3·√t of the trials. A Gaussian
         process judges point by point, and gives a value that was unlucky in its first trials no other chance.

@@ -239,7 +239,7 @@ def fit_hyperparameters(
     options = {"maxiter": iterations, "maxfun": 40 * iterations}
     starts = [start]
     if restart and isinstance(kernel, Kernel):
-        # Both explain the same values: wide kernels with much noise, and narrow ones with little. Look from both sides.
+        # Wide kernels with much noise and narrow ones with little explain the same values: look from both sides.
         starts.append(np.append(*((knobs.start - 2.0, math.log(0.01)) if prior is None else (home, math.log(0.1)))))
     runs = [minimize(loss, at, method="L-BFGS-B", bounds=bounds, options=options) for at in starts]
     found = min(runs, key=lambda run: float(run.fun))
@@ -281,10 +281,7 @@ class _Knobs:
         """Return the kernel with its numbers at ``theta``; the same object each time, for squeak's own."""
         if not isinstance(self.kernel, Kernel):
             return self.kernel.clone_with_theta(theta)
-        if self.groups is not None:
-            factor = np.exp(theta)[self.groups]
-        else:
-            factor = float(np.exp(theta[0])) if len(theta) else 1.0
+        factor = np.exp(theta)[self.groups] if self.groups is not None else float(np.exp(theta.sum()))
         for owner, value in self._owners:
             owner.length_scale = value * factor
         return self._scratch

@@ -30,6 +30,7 @@ def models():
 
 
 MODELS = dict(models())
+ARRAYS_ALONE = ("BasicFalkon", "DivideAndConquerRidge", "KernelGradientDescent", "NytroRegressor")
 
 
 def answers_rows(cls):
@@ -64,7 +65,7 @@ def test_the_blocks_put_together_are_the_answers_for_all_rows(name, frame, short
     """The fit is on a source with scales and categories: what comes from a source is not scaled twice."""
     model = clone(MODELS[name])
     y = np.digitize(frame.c, [0.3, 0.6]) if "Classifier" in name else frame.c.to_numpy()
-    if name in ("KernelGradientDescent", "NytroRegressor", "DivideAndConquerRidge"):  # they learn from arrays alone
+    if name in ARRAYS_ALONE:
         X = frame[["a", "c"]].to_numpy()
         model.fit(X, y)
     else:

@@ -1,7 +1,7 @@
 """Learners: scikit-learn estimators that solve kernel problems on a dictionary."""
 
 from squeak.learners.auto import AutoClassifier, AutoRegressor
-from squeak.learners.baselines import DivideAndConquerRidge, NytroRegressor
+from squeak.learners.baselines import BasicFalkon, DivideAndConquerRidge, NytroRegressor
 from squeak.learners.blend import KernelBlend
 from squeak.learners.cca import KernelCCA
 from squeak.learners.classifier import KernelClassifier
@@ -19,6 +19,7 @@ from squeak.learners.ridge_cv import KernelRidgeCV
 __all__ = [
     "AutoClassifier",
     "AutoRegressor",
+    "BasicFalkon",
     "DivideAndConquerRidge",
     "KernelBlend",
     "KernelCCA",

@@ -234,7 +234,7 @@ POWERS = 20
 """Products by which the largest eigenvalue of the preconditioned system is estimated, from below."""
 
 MARGIN = 1.1
-"""What the estimate is multiplied by: descent converges as long as the eigenvalue is below 2.2 times the estimate."""
+"""What the estimate is multiplied by: descent converges as long as the eigenvalue is below 2.2 estimates."""
 
 
 @parameters
@@ -243,8 +243,8 @@ class BasicFalkon(_Expansion, DictionaryLearner):
 
     β ← β − step·Bᵀ[K_nmᵀ(K_nm·Bβ − y) + alpha·K_mm·Bβ] from 0, with B·Bᵀ = (K_mm·C·K_mm + alpha·K_mm)⁻¹ and C the
     dictionary's weights, which are n/m for uniform atoms; the coefficients of the atoms are B·β. An iteration costs
-    as much as one of conjugate gradients, but it takes of the order of cond(BᵀHB) of them to an error where conjugate
-    gradients take the root of that: ``KernelRidge(solver="falkon")`` is the one for work.
+    as much as one of conjugate gradients, but it takes of the order of cond(BᵀHB) of them to an error where
+    conjugate gradients take the root of that: ``KernelRidge(solver="falkon")`` is the one for work.
 
     The thesis writes the step as γ/n. Since BᵀHB is near I for this B, γ is of the order of n, and ``step`` is γ/n.
 
@@ -350,7 +350,7 @@ class BasicFalkon(_Expansion, DictionaryLearner):
 
     @staticmethod
     def _length(product: Any, rank: int, seed: int) -> float:
-        """Return 1/(1.1·L); L is the Rayleigh quotient after some power iterations, at most the largest eigenvalue."""
+        """Return 1/(1.1·L); L is the Rayleigh quotient after some power iterations: a lower bound of the norm."""
         v, largest = generator_at(seed, ORDER).standard_normal((rank, 1)), 1.0
         for _ in range(POWERS):
             v = v / np.linalg.norm(v)

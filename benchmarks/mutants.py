@@ -92,6 +92,8 @@ class Harness:
         print(f"  {len(self.items)} tests surveyed", flush=True)
         for mutant in sampled(self.paths, ROOT, self.size, self.seed):
             self.found.append(self.judge(mutant, functions))
+            if len(self.found) % 20 == 0:
+                print(f"  {len(self.found)} mutants: {dict(Counter(m['fate'] for m in self.found))}", flush=True)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.seconds = time.process_time() - start + used.ru_utime + used.ru_stime
         return True

@@ -1,4 +1,4 @@
-"""How many small changes of the code do its tests notice? ``python -m benchmarks.mutants --room core --sample 150``.
+"""How many small changes of the code do its tests notice? ``python -m benchmarks.mutants --room core``.
 
 A mutant is the code with one change: an operator, a comparison and its boundary, a constant, a dropped ``not``, two
 arguments swapped, ``min`` for ``max``, a result left out. A mutant is killed by a test that fails, crashes or takes
@@ -7,8 +7,8 @@ function's code replaced, and runs the tests that call the function (a first run
 killed before and quick ones first, until one fails or the budget of processor time is used. Tests of ``make
 test-slow`` are left out.
 
-Three layers of tests are counted apart: those of the room; with ``--shared`` the contract and battery that all classes
-share; and the room's digests, which notice every change of a result and say of none that it is right.
+Three layers of tests are counted apart: those of the room; with ``--shared`` the contract and battery that all
+classes share; and the room's digests, which notice every change of a result and say of none that it is right.
 
 Results are in ``benchmarks/results/mutants.json``. A survivor is marked there by hand as ``equivalent`` with the
 reason, where no test could tell it from the code; the mark stays when the room is measured again.
@@ -47,8 +47,10 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # sources, tests
     "dpp": (("dpp",), ("tests/dpp",)),
     "thinning": (
         ("core/thinning.py", "graphs/sample.py", "graphs/stream.py"),
-        ("tests/graphs/test_sparsify.py", "tests/graphs/test_literal.py", "tests/graphs/test_weights.py")
-        + ("tests/graphs/test_distributed.py", "tests/core/test_thinning.py"),
+        (
+            *("tests/graphs/test_sparsify.py", "tests/graphs/test_literal.py", "tests/graphs/test_weights.py"),
+            *("tests/graphs/test_distributed.py", "tests/core/test_thinning.py"),
+        ),
     ),
 }
 APART = ("test_cluster", "test_no_workers", "test_fuzz", "test_foresight")
@@ -103,7 +105,7 @@ class Harness:
         return "digests" if name.startswith(DIGESTS) else "shared" if name.startswith(SHARED) else "room"
 
     def survey(self) -> None:
-        """Learn in a fork which test calls which function, and how long it takes; leave out what fails unchanged."""
+        """Learn in a fork which test calls which function and how long it takes; leave out what fails unchanged."""
         with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
             if os.fork() == 0:
                 _quiet()
@@ -250,7 +252,11 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     real = [m for m in found if m["fate"] not in ("equivalent", "not applied")]
     by = Counter(m["by"] for m in real if m["fate"] == "killed")
     told: dict[str, Any] = {"mutants": len(real), "equivalent": sum(m["fate"] == "equivalent" for m in found)}
-    for name, layers in (("room", ["room"]), ("claims", ["room", "shared"]), ("all", ["room", "shared", "digests"])):
+    for name, layers in (
+        ("room", ["room"]),
+        ("claims", ["room", "shared"]),
+        ("all", ["room", "shared", "digests"]),
+    ):
         killed = sum(by[layer] for layer in layers)
         low, high = binomtest(killed, max(len(real), 1)).proportion_ci(0.95, "exact")
         told[name] = {"killed": killed, "score": killed / max(len(real), 1), "low": float(low), "high": float(high)}
@@ -270,7 +276,13 @@ def main() -> None:
     harness = Harness(given.room, given.sample, given.seed, given.budget, set(marks))
     with tempfile.TemporaryDirectory() as folder:
         doctests = [f"src/squeak/{source}" for source in ROOMS[given.room][0]]
-        arguments = [*ROOMS[given.room][1], *doctests, *(SHARED if given.shared else ()), DIGESTS, f"--basetemp={folder}/t"]
+        arguments = [
+            *ROOMS[given.room][1],
+            *doctests,
+            *(SHARED if given.shared else ()),
+            DIGESTS,
+            f"--basetemp={folder}/t",
+        ]
         pytest.main([*arguments, "-s", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"], [harness])
     told = summary(harness.found)
     entry = stored.setdefault("rooms", {}).setdefault(given.room, {})
@@ -284,7 +296,9 @@ def main() -> None:
     RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
     for name in ("room", "claims", "all"):
         part = told[name]
-        words = f"{part['killed']} of {told['mutants']}, {part['score']:.1%} ({part['low']:.1%} to {part['high']:.1%})"
+        words = (
+            f"{part['killed']} of {told['mutants']}, {part['score']:.1%} ({part['low']:.1%} to {part['high']:.1%})"
+        )
         print(f"  {given.room}, {name}: {words}")
     print(f"  {harness.seconds:.0f} s of processor time")
 

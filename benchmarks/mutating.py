@@ -72,9 +72,9 @@ def changes(node: ast.AST) -> Iterator[Callable[[], None]]:
         name = named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")
         if name in OPPOSITE:
             yield _set(named, "attr" if isinstance(named, ast.Attribute) else "id", OPPOSITE[name])
-        if len(node.args) >= 2 and not any(isinstance(a, (ast.Starred, ast.Constant)) for a in node.args[:2]):
-            if not (isinstance(named, ast.Name) and named.id in ("isinstance", "getattr", "hasattr", "zip")):
-                yield _set(node, "args", [node.args[1], node.args[0], *node.args[2:]])
+        plain = not any(isinstance(a, (ast.Starred, ast.Constant)) for a in node.args[:2])
+        if len(node.args) >= 2 and plain and name not in ("isinstance", "getattr", "hasattr", "zip"):
+            yield _set(node, "args", [node.args[1], node.args[0], *node.args[2:]])
 
 
 def _left_out(node: ast.AST) -> bool:

@@ -53,11 +53,13 @@ class Ridge:
         self.features, self.alpha = RandomFeatures(kernel, n_features=CENTRES, random_state=0), alpha
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Ridge:
+        """Solve for the coefficients."""
         Z = self.features.fit_transform(X)
         self.coef = np.linalg.solve(Z.T @ Z + self.alpha * np.eye(Z.shape[1]), Z.T @ y)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return f(x) for every row."""
         return np.asarray(self.features.transform(X) @ self.coef)
 
 
@@ -70,7 +72,7 @@ def methods(kernel: Any, lam: float, n: int, d: Any) -> dict[str, tuple[Any, int
         "FALKON by squeak's default": (KernelRidge(alpha=alpha, dictionary=d), n),
         "basic FALKON, 50 iterations": (BasicFalkon(alpha=alpha, dictionary=d, tol=0.0), n),
         "Nyström, direct": (KernelRidge(alpha=alpha, dictionary=d, solver="direct"), n),
-        "NYTRO, stopped on rows held out": (NytroRegressor(dictionary=d, max_iter=200, **steps), n),
+        "NYTRO, stopped on rows held out": (NytroRegressor(dictionary=d, max_iter=100, **steps), n),
         "random features, ridge": (Ridge(kernel, alpha), n),
         "random features, SGD, 20 passes": (
             RandomFeatureRegressor(kernel, n_features=CENTRES, step="auto", max_iter=20, **steps),
@@ -127,7 +129,13 @@ def curves(name: str, data: tuple[np.ndarray, ...]) -> dict[str, list[float]]:
     found["FALKON"] = [error(name, values @ seen[s - 1], t) for s in COUNTS]
     C = kernel(X, d.atoms)
     plain: list[np.ndarray] = []
-    cg(C.T @ C + alpha * kernel(d.atoms), C.T @ y, rtol=0.0, maxiter=last, callback=lambda c: plain.append(c.copy()))
+    cg(
+        C.T @ C + alpha * kernel(d.atoms),
+        C.T @ y,
+        rtol=0.0,
+        maxiter=last,
+        callback=lambda c: plain.append(c.copy()),
+    )
     found["CG on (4.5), no preconditioner"] = [error(name, values @ plain[s - 1], t) for s in COUNTS]
     for label, make in {
         "basic FALKON": lambda s: BasicFalkon(alpha=alpha, dictionary=d, max_iter=s, tol=0.0),

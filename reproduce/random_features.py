@@ -77,7 +77,9 @@ def run() -> dict[str, Any]:
         regimes = {"1": (1, 1 / SMALL, root), "2": (1, 1 / root, 1), "3": (root, 1.0, 1), "4": (SMALL, 1.0, root)}
         for label, (b, step, passes) in regimes.items():
             options = {"batch_size": b, "step": step, "max_iter": passes, "n_features": 400}
-            facts["regimes"].append([label, b, step, passes, *averaged(name, 1 if label == "1" else 3, SMALL, **options)])
+            facts["regimes"].append(
+                [label, b, step, passes, *averaged(name, 1 if label == "1" else 3, SMALL, **options)]
+            )
             print(f"  {name}, regime {label}: {facts['regimes'][-1]}", flush=True)
         found[name] = facts
     if found:
@@ -106,7 +108,10 @@ def page(found: dict[str, Any]) -> str:
         "",
     ]
     names = list(found)
-    text += ["| features | " + " | ".join(f"{n}, √n = {found[n]['root']}" for n in names) + " |", "|---|" + "---|" * len(names)]
+    text += [
+        "| features | " + " | ".join(f"{n}, √n = {found[n]['root']}" for n in names) + " |",
+        "|---|" + "---|" * len(names),
+    ]
     for place, m in enumerate(FEATURES):
         cells = [found[n]["features"][place] for n in names]
         text.append(f"| {m:,} | " + " | ".join(f"{c[1]:.4f} ± {c[2]:.4f}" for c in cells) + " |")
@@ -121,13 +126,25 @@ def page(found: dict[str, Any]) -> str:
         for place in range(0, len(found[n]["batches"]), len(STEPS)):
             row = found[n]["batches"][place : place + len(STEPS)]
             best = min((r[2] for r in row if r[2] == r[2]), default=float("nan"))
-            cells = ["diverges" if r[2] != r[2] else f"**{r[2]:.4f}**" if r[2] == best else f"{r[2]:.4f}" for r in row]
+            cells = [
+                "diverges" if r[2] != r[2] else f"**{r[2]:.4f}**" if r[2] == best else f"{r[2]:.4f}" for r in row
+            ]
             text.append(f"| {n} | {row[0][0]:,} | " + " | ".join(cells) + " |")
     text += [
         "",
         f"**The four regimes** of the theory have the same product of step and number of steps, √n; {SMALL:,} rows, 400 features, three splits (the first regime one split). Published: all four are optimal.",
         "",
-        "| data | " + " | ".join(f"{w}" for w in ("1 row, 1/n, √n passes", "1 row, 1/√n, 1 pass", "√n rows, 1, 1 pass", "all rows, 1, √n passes")) + " |",
+        "| data | "
+        + " | ".join(
+            f"{w}"
+            for w in (
+                "1 row, 1/n, √n passes",
+                "1 row, 1/√n, 1 pass",
+                "√n rows, 1, 1 pass",
+                "all rows, 1, √n passes",
+            )
+        )
+        + " |",
         "|---|---|---|---|---|",
     ]
     for n in names:

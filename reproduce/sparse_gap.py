@@ -1,4 +1,4 @@
-"""Why SPARSE-HFS falls below STABLE-HFS on nearly full graphs: oversampling, the draw or the solver?
+"""Why SPARSE-HFS falls below STABLE-HFS on nearly full graphs: the oversampling, the draw or the solver.
 
 The graph is that of figure 4.1 in small (3,025 points in four clusters) at the k where the two differ most. The same
 graph is sparsified at three oversamplings with several draws each, and the harmonic function of one sparsifier is
@@ -78,10 +78,10 @@ def page(found: dict[str, Any]) -> str:
         "| k | oversampling | edges kept | STABLE-HFS | SPARSE-HFS | error of f | solver |",
         "|---|---|---|---|---|---|---|",
     ]
-    for e in found["rows"]:
-        text.append(
-            f"| {e['k']:,} | {e['oversampling']:g} | {e['kept']:.1%} | {e['stable']:.3f} | {e['accuracy']:.3f} | {e['off']:.2f} | {e['solver']:.0e} |"
-        )
+    text += [
+        f"| {e['k']:,} | {e['oversampling']:g} | {e['kept']:.1%} | {e['stable']:.3f} | {e['accuracy']:.3f} | {e['off']:.2f} | {e['solver']:.0e} |"
+        for e in found["rows"]
+    ]
     low = [e for e in found["rows"] if e["k"] == NEIGHBOURS[-1]]
     text += [
         "",

@@ -245,7 +245,7 @@ def test_the_eigenvector_sampler_draws_as_many_rows_as_the_rank_and_no_more():
 
 @pytest.mark.parametrize("scale", [1.0, 0.3])
 def test_what_a_dictionary_loses_is_the_gap_of_the_tangent_of_log_det(scale):
-    """log det(I + αA) + Tr (I + αA)⁻¹α(C − A) − log det(I + αC), with dense A and C; 0 where atoms span the rows."""
+    """log det(I + αA) + Tr (I + αA)⁻¹α(C − A) − log det(I + αC), A and C dense; 0 where atoms span the rows."""
     X = np.random.default_rng(0).standard_normal((40, 2))
     K = RBF(1.0)(X)
     for size in (5, 15):

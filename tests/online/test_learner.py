@@ -108,7 +108,9 @@ def test_which_classes_begin_anew_when_their_space_grows(data, name, restarts, t
     loss, bound = ("squared", 1.5) if task == "Regressor" else ("squared_hinge", 5.0)
     X, y = data[0][:120], targets_of(data[1], loss, bound)[:120]
     options = {"alpha": 0.1, "ridge": 1.0, "oversampling": 0.5, "max_atoms": 100, "curvature": "adaptive"}
-    model = getattr(online, name + task)(kernel=RBF(1.5), loss=loss, bound=bound, step=1.0, random_state=0, **options)
+    model = getattr(online, name + task)(
+        kernel=RBF(1.5), loss=loss, bound=bound, step=1.0, random_state=0, **options
+    )
     said = []
     for x, target in zip(X, y, strict=True):
         if said:

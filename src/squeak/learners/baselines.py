@@ -218,10 +218,11 @@ class NytroRegressor(_Expansion, DictionaryLearner):
         length = float(self.step) / (largest * float(weight.sum()))
         beta, best, errors = np.zeros((features.rank, targets.shape[1])), None, []
         steps = math.ceil(math.sqrt(n)) if self.max_iter is None else int(self.max_iter)
+        seen, hidden = (Z[train], Z[test]) if held else (Z, Z[:0])
         for _ in range(steps):
-            beta = beta - length * (Z[train].T @ (weight[:, None] * (Z[train] @ beta - targets[train])))
+            beta = beta - length * (seen.T @ (weight[:, None] * (seen @ beta - targets[train])))
             if held:
-                errors.append(float(np.mean((Z[test] @ beta - targets[test]) ** 2)))
+                errors.append(float(np.mean((hidden @ beta - targets[test]) ** 2)))
                 best = beta if errors[-1] == min(errors) else best
         self.validation_errors_ = np.array(errors)
         self.n_iter_ = steps if best is None else int(np.argmin(errors)) + 1

@@ -39,9 +39,34 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
 SHARED = ("tests/test_battery.py", "tests/test_contract.py")
 DIGESTS = "tests/test_digests.py"
-ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # sources, tests
-    "core": (("core",), ("tests/core", "tests/learners/test_random_features.py")),
-    "samplers": (("samplers",), ("tests/samplers", "tests/core/test_dictionary.py", "tests/core/test_accuracy.py")),
+
+
+def _files(room: str, words: str) -> tuple[str, ...]:
+    return tuple(f"{room}/{word}" for word in words.split())
+
+
+def _tests(room: str, words: str) -> tuple[str, ...]:
+    return tuple(f"tests/{room}/test_{word}.py" for word in words.split())
+
+
+ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # sources, tests; what computes, not files and words
+    "core": (
+        _files(
+            "core",
+            "cholesky.py fourier.py kernels leverage.py nystrom.py rows.py screening.py seeds.py thinning.py",
+        ),
+        _tests("core", "cholesky leverage thinning nystrom kernels screening metric_kernel dictionary checks")
+        + _tests("learners", "random_features"),
+    ),
+    "samplers": (
+        _files(
+            "samplers", "base.py baselines.py batch.py bless.py dictionary.py disqueak.py exact.py given.py kors.py"
+        )
+        + _files("samplers", "literal.py measured.py merging.py recursive.py rpcholesky.py shrinking.py squeak.py")
+        + _files("samplers", "stream.py theory.py two_step.py uniform.py"),
+        _tests("samplers", "batch literal streams fixed_size disqueak unbiased plan")
+        + _tests("core", "dictionary accuracy"),
+    ),
     "falkon": (("learners/falkon.py",), ("tests/learners/test_falkon.py", "tests/learners/test_kept.py")),
     "online": (("online",), ("tests/online",)),
     "dpp": (("dpp",), ("tests/dpp",)),

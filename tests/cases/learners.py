@@ -24,6 +24,7 @@ from squeak.learners import (
     LocalExperts,
     Nystroem,
     NytroRegressor,
+    QuadratureFeatures,
     RandomFeatureClassifier,
     RandomFeatureRegressor,
     RandomFeatures,
@@ -394,8 +395,9 @@ def _(folder):
     nytro.fit(X, targets(X))
     basic = BasicFalkon(RBF(1.0), 0.5, max_atoms=30, max_iter=10, random_state=0).fit(X, targets(X))
     drawn = RandomFeatureRegressor(RBF(1.0), n_features=40, replacement=True, random_state=0).fit(X, targets(X))
+    nodes = QuadratureFeatures(RBF(1.0), n_features=150).fit(X[:, :2])
     models = {"parts": parts, "nytro": nytro, "drawn": drawn, "basic": basic}
-    return {name: model.predict(new) for name, model in models.items()}
+    return {name: model.predict(new) for name, model in models.items()} | {"nodes": nodes.transform(new[:, :2])}
 
 
 @case("learners: KernelGradientDescent")

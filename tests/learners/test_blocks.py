@@ -24,7 +24,7 @@ def models():
             cls = getattr(room, name)
             if inspect.isclass(cls) and hasattr(cls, "fit") and any(hasattr(cls, f"{m}_blocks") for m in METHODS):
                 known = inspect.signature(cls).parameters
-                small = {"max_atoms": 20, "n_features": 20, "kernel": RBF(1.0), "kernel_y": RBF(1.0)}
+                small = {"max_atoms": 20, "n_features": 32, "kernel": RBF(1.0), "kernel_y": RBF(1.0)}
                 given = {key: value for key, value in small.items() if key in known}
                 yield name, cls(random_state=0, **given, **OPTIONS.get(name, {}))
 

@@ -10,6 +10,7 @@ from squeak.learners.experts import LocalExperts
 from squeak.learners.features import Nystroem
 from squeak.learners.kmeans import KernelKMeans
 from squeak.learners.pca import KernelPCA
+from squeak.learners.quadrature import QuadratureFeatures
 from squeak.learners.random_feature_classifier import RandomFeatureClassifier
 from squeak.learners.random_feature_regressor import RandomFeatureRegressor
 from squeak.learners.random_features import RandomFeatures
@@ -32,6 +33,7 @@ __all__ = [
     "LocalExperts",
     "Nystroem",
     "NytroRegressor",
+    "QuadratureFeatures",
     "RandomFeatureClassifier",
     "RandomFeatureRegressor",
     "RandomFeatures",

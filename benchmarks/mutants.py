@@ -27,6 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -55,7 +56,9 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # sources, tests;
             "core",
             "cholesky.py fourier.py kernels leverage.py nystrom.py rows.py screening.py seeds.py thinning.py",
         ),
-        _tests("core", "cholesky leverage thinning nystrom kernels screening metric_kernel dictionary checks")
+        _tests(
+            "core", "cholesky leverage thinning nystrom kernels screening metric_kernel dictionary checks engine"
+        )
         + _tests("learners", "random_features"),
     ),
     "samplers": (
@@ -250,6 +253,9 @@ def _applied(mutant: Mutant, functions: dict[tuple[str, str], list[FunctionType]
         if code is not None and len(code.co_freevars) == len(function.__code__.co_freevars):
             function.__code__ = code
             done = True
+            for thing in gc.get_objects():  # what was computed before the fork
+                if isinstance(thing, _lru_cache_wrapper) and thing.__wrapped__ is function:
+                    thing.cache_clear()
     return done
 
 

@@ -17,6 +17,9 @@ NEGATED = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, a
 NEGATED |= {ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}
 OPPOSITE = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "argmin": "argmax"}
 OPPOSITE |= {"argmax": "argmin", "any": "all", "all": "any", "floor": "ceil", "ceil": "floor", "sqrt": "abs"}
+UNORDERED = {*OPPOSITE, "isinstance", "getattr", "hasattr", "zip", "allclose", "array_equal"}
+"""Functions whose first two arguments may change places, or are of different kinds."""
+
 SILENT = {"__repr__", "_repr_html_", "_repr_mimebundle_", "__str__", "__sklearn_tags__"}
 """Functions whose results are words for people."""
 
@@ -73,7 +76,7 @@ def changes(node: ast.AST) -> Iterator[Callable[[], None]]:
         if name in OPPOSITE:
             yield _set(named, "attr" if isinstance(named, ast.Attribute) else "id", OPPOSITE[name])
         plain = not any(isinstance(a, (ast.Starred, ast.Constant)) for a in node.args[:2])
-        if len(node.args) >= 2 and plain and name not in ("isinstance", "getattr", "hasattr", "zip"):
+        if len(node.args) >= 2 and plain and name not in UNORDERED:
             yield _set(node, "args", [node.args[1], node.args[0], *node.args[2:]])
 
 
@@ -124,32 +127,29 @@ def _inside(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
     yield from walk(tree, "", False)
 
 
-def mutants(path: Path, root: Path) -> list[Mutant]:
-    """Return every mutant of a file."""
-    text = path.read_text()
-    tree = ast.parse(text)
-    places = {id(node): number for number, node in enumerate(ast.walk(tree))}
-    found = []
-    for node, function in list(_inside(tree)):
-        for variant in range(len(list(changes(node)))):
-            fresh = ast.parse(text)
-            same = list(ast.walk(fresh))[places[id(node)]]
-            before = ast.unparse(same)
-            list(changes(same))[variant]()
-            after = ast.unparse(ast.fix_missing_locations(same))
-            if isinstance(node, (ast.If, ast.While)):
-                before, after = before.splitlines()[0], after.splitlines()[0]
-            line = getattr(node, "lineno", 0)
-            found.append(
-                Mutant(str(path.relative_to(root)), line, function, before, after, places[id(node)], variant)
-            )
-    return found
+def places(path: Path) -> list[tuple[Path, int, int, str]]:
+    """Return every mutant of a file: the number of its node, which of its changes it is, and its function."""
+    tree = ast.parse(path.read_text())
+    numbers = {id(node): number for number, node in enumerate(ast.walk(tree))}
+    return [
+        (path, numbers[id(node)], variant, function)
+        for node, function in _inside(tree)
+        for variant in range(len(list(changes(node))))
+    ]
 
 
 def sampled(paths: list[Path], root: Path, size: int, seed: int) -> list[Mutant]:
     """Return a seeded sample of the mutants of some files, each as likely as any other."""
-    every = [mutant for path in paths for mutant in mutants(path, root)]
-    return random.Random(seed).sample(every, min(size, len(every)))
+    every = [place for path in paths for place in places(path)]
+    found = []
+    for path, number, variant, function in random.Random(seed).sample(every, min(size, len(every))):
+        node = list(ast.walk(ast.parse(path.read_text())))[number]
+        before = ast.unparse(node).splitlines()[0]
+        list(changes(node))[variant]()
+        after = ast.unparse(ast.fix_missing_locations(node)).splitlines()[0]
+        line = getattr(node, "lineno", 0)
+        found.append(Mutant(str(path.relative_to(root)), line, function, before, after, number, variant))
+    return found
 
 
 def changed_tree(mutant: Mutant, root: Path) -> ast.Module:

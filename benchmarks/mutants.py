@@ -34,7 +34,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.mutating import Mutant, changed_tree, codes, sampled
+from benchmarks.mutating import Mutant, changed_tree, codes, named, sampled
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
@@ -88,7 +88,7 @@ APART = ("test_cluster", "test_no_workers", "test_fuzz", "test_foresight")
 class Harness:
     """A pytest plugin that forks once per mutant in place of running the tests."""
 
-    def __init__(self, room: str, size: int, seed: int, budget: float, skip: set[str]) -> None:
+    def __init__(self, room: str, size: int, seed: int, budget: float, skip: set[str], again: list[str]) -> None:
         sources, _ = ROOMS[room]
         self.room = {"core": "kernels", "thinning": "graphs", "falkon": "learners"}.get(room, room)
         self.paths = [
@@ -97,7 +97,7 @@ class Harness:
             for top in [ROOT / "src" / "squeak" / source]
             for path in (sorted(top.rglob("*.py")) if top.is_dir() else [top])
         ]
-        self.size, self.seed, self.budget, self.skip = size, seed, budget, skip
+        self.size, self.seed, self.budget, self.skip, self.again = size, seed, budget, skip, again
         self.failed = False
         self.found: list[dict[str, Any]] = []
         self.killers: dict[str, Counter[int]] = defaultdict(Counter)
@@ -120,7 +120,8 @@ class Harness:
         start = time.process_time()
         self.survey()
         print(f"  {len(self.items)} tests surveyed", flush=True)
-        for mutant in sampled(self.paths, ROOT, self.size, self.seed):
+        chosen = named(self.paths, ROOT, self.again) or sampled(self.paths, ROOT, self.size, self.seed)
+        for mutant in chosen:
             self.found.append(self.judge(mutant, functions))
             if len(self.found) % 20 == 0:
                 print(f"  {len(self.found)} mutants: {dict(Counter(m['fate'] for m in self.found))}", flush=True)
@@ -301,10 +302,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests per mutant and layer")
     parser.add_argument("--shared", action="store_true", help="run the contract and the battery as well")
+    parser.add_argument("--again", action="store_true", help="only those that survived last time, after new tests")
     given = parser.parse_args()
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     marks: dict[str, str] = stored.setdefault("equivalent", {})
-    harness = Harness(given.room, given.sample, given.seed, given.budget, set(marks))
+    entry = stored.setdefault("rooms", {}).setdefault(given.room, {})
+    before = entry.get("survivors", []) if given.again else []
+    keys = [mutant["key"] for mutant in before]
+    harness = Harness(given.room, given.sample, given.seed, given.budget, set(marks), keys)
     with tempfile.TemporaryDirectory() as folder:
         doctests = [f"src/squeak/{source}" for source in ROOMS[given.room][0]]
         arguments = [
@@ -315,15 +320,19 @@ def main() -> None:
             f"--basetemp={folder}/t",
         ]
         pytest.main([*arguments, "-s", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"], [harness])
-    told = summary(harness.found)
-    entry = stored.setdefault("rooms", {}).setdefault(given.room, {})
-    same = (entry.get("sample"), entry.get("seed")) == (given.sample, given.seed)
-    first = entry.get("before", told) if same else told
-    survivors = [m for m in harness.found if m["fate"] in ("survived", "never called")]
-    digests = [m for m in harness.found if m.get("by") == "digests"]
+    found, first = harness.found, None
+    if before:
+        last, first = entry["after"], entry["before"]
+        given.sample, given.seed = entry["sample"], entry["seed"]
+        found = found + entry["by_digests_alone"] + [{"fate": "killed", "by": "room"}] * last["room"]["killed"]
+        found += [{"fate": "killed", "by": "shared"}] * (last["claims"]["killed"] - last["room"]["killed"])
+        found += [{"fate": "equivalent"}] * last["equivalent"]
+    told = summary(found)
+    survivors = [m for m in found if m["fate"] in ("survived", "never called")]
+    digests = [m for m in found if m.get("by") == "digests"]
     entry.clear()
     entry.update(sample=given.sample, seed=given.seed, budget=given.budget, processor_seconds=harness.seconds)
-    entry.update(before=first, after=told, survivors=survivors, by_digests_alone=digests)
+    entry.update(before=first or told, after=told, survivors=survivors, by_digests_alone=digests)
     RESULTS.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
     for name in ("room", "claims", "all"):
         part = told[name]

@@ -138,18 +138,32 @@ def places(path: Path) -> list[tuple[Path, int, int, str]]:
     ]
 
 
+def _mutant(root: Path, path: Path, number: int, variant: int, function: str) -> Mutant:
+    node = list(ast.walk(ast.parse(path.read_text())))[number]
+    before = ast.unparse(node).splitlines()[0]
+    list(changes(node))[variant]()
+    after = ast.unparse(ast.fix_missing_locations(node)).splitlines()[0]
+    line = getattr(node, "lineno", 0)
+    return Mutant(str(path.relative_to(root)), line, function, before, after, number, variant)
+
+
 def sampled(paths: list[Path], root: Path, size: int, seed: int) -> list[Mutant]:
     """Return a seeded sample of the mutants of some files, each as likely as any other."""
     every = [place for path in paths for place in places(path)]
-    found = []
-    for path, number, variant, function in random.Random(seed).sample(every, min(size, len(every))):
-        node = list(ast.walk(ast.parse(path.read_text())))[number]
-        before = ast.unparse(node).splitlines()[0]
-        list(changes(node))[variant]()
-        after = ast.unparse(ast.fix_missing_locations(node)).splitlines()[0]
-        line = getattr(node, "lineno", 0)
-        found.append(Mutant(str(path.relative_to(root)), line, function, before, after, number, variant))
-    return found
+    return [_mutant(root, *place) for place in random.Random(seed).sample(every, min(size, len(every)))]
+
+
+def named(paths: list[Path], root: Path, keys: list[str]) -> list[Mutant]:
+    """Return the mutants of these keys, as far as they are there."""
+    functions = {tuple(key.split("::")[:2]) for key in keys}
+    some = [
+        _mutant(root, *place)
+        for path in paths
+        for place in places(path)
+        if (str(path.relative_to(root)), place[3]) in functions
+    ]
+    by_key = {mutant.key: mutant for mutant in some}
+    return [by_key[key] for key in keys if key in by_key]
 
 
 def changed_tree(mutant: Mutant, root: Path) -> ast.Module:

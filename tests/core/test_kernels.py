@@ -348,6 +348,10 @@ def test_a_multiple_of_a_kernel_that_says_nothing_takes_vectors_and_no_sparse_ro
     assert Scaled(Bare(), 2.0).requires_vector_input is True
     assert Scaled(Bare(), 2.0).accepts_sparse is False
     assert Scaled(PairwiseKernel(len), 2.0).requires_vector_input is False
+    words = PairwiseKernel(len) + PairwiseKernel(min)
+    assert words.requires_vector_input is False
+    assert (words + Bare()).requires_vector_input is True
+    assert (RBF(1.0) * Bare()).accepts_sparse is False
 
 
 def test_a_stored_kernel_that_gives_no_numbers_off_its_diagonal_is_refused():
@@ -372,3 +376,15 @@ def test_rows_come_back_from_their_arrays(rows):
     else:
         assert type(again) is type(rows)
         assert np.array_equal(sp.csr_array(again).toarray(), sp.csr_array(rows).toarray())
+
+
+def test_the_gram_matrix_of_a_foreign_kernel_is_its_values_made_symmetric():
+    class Rough(Bare):
+        def __call__(self, X, Y=None):
+            Y = X if Y is None else Y
+            return RBF(1.0)(X, Y) + 1e-13 * np.arange(len(Y))
+
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    found = gram(Rough(), X)
+    assert np.array_equal(found, found.T)
+    np.testing.assert_allclose(found, RBF(1.0)(X), atol=1e-11)

@@ -451,3 +451,15 @@ def test_quadrature_refuses_what_it_has_no_nodes_for():
         QuadratureFeatures(RBF(1.0), n_features=500).fit(X)
     with pytest.raises(TypeError, match="quadrature features are known for RBF"):
         QuadratureFeatures(Laplacian(1.0), n_features=100).fit(X[:, :1])
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.7), 3.0 * Laplacian(1.5)])
+def test_pairs_of_cosine_and_sine_have_the_length_of_the_kernel_exactly(kernel):
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    made = FourierFeatures.pairs(kernel, 2, 15, np.random.default_rng(1))
+    Z, size = made.transform(X), kernel(X[:1])[0, 0]
+    assert Z.shape == (20, 30)
+    np.testing.assert_allclose((Z**2).sum(axis=1), size, rtol=1e-12)
+    phases = X @ made.frequencies[:, :15]
+    np.testing.assert_allclose(Z @ Z.T, size * np.cos(phases[:, None] - phases).mean(axis=2), atol=1e-12)
+    assert made.bound == pytest.approx(2 * size)

@@ -20,6 +20,7 @@ import argparse
 import ast
 import gc
 import json
+import math
 import os
 import resource
 import sys
@@ -98,7 +99,8 @@ class Harness:
             for path in (sorted(top.rglob("*.py")) if top.is_dir() else [top])
         ]
         self.size, self.seed, self.budget, self.skip, self.again = size, seed, budget, skip, again
-        self.failed = False
+        self.failed, self.end = False, math.inf
+        self.cached: set[tuple[str, str]] = set()
         self.found: list[dict[str, Any]] = []
         self.killers: dict[str, Counter[int]] = defaultdict(Counter)
 
@@ -117,11 +119,17 @@ class Harness:
         for thing in gc.get_objects():
             if isinstance(thing, FunctionType) and "/squeak/" in thing.__code__.co_filename:
                 functions[(thing.__code__.co_filename, thing.__code__.co_qualname)].append(thing)
+            elif isinstance(thing, _lru_cache_wrapper) and isinstance(thing.__wrapped__, FunctionType):
+                code = thing.__wrapped__.__code__  # called by the first test alone
+                self.cached.add((code.co_filename, code.co_qualname))
         start = time.process_time()
         self.survey()
         print(f"  {len(self.items)} tests surveyed", flush=True)
         chosen = named(self.paths, ROOT, self.again) or sampled(self.paths, ROOT, self.size, self.seed)
         for mutant in chosen:
+            if time.monotonic() > self.end:
+                print(f"  the time is up after {len(self.found)} of {len(chosen)} mutants", flush=True)
+                break
             self.found.append(self.judge(mutant, functions))
             if len(self.found) % 20 == 0:
                 print(f"  {len(self.found)} mutants: {dict(Counter(m['fate'] for m in self.found))}", flush=True)
@@ -172,7 +180,8 @@ class Harness:
     def chosen(self, mutant: Mutant) -> list[int]:
         """Return the tests for a mutant, likely killers first, of every layer as many as its budget allows."""
         path = str(ROOT / mutant.path)
-        tests = self.reaching[path] if ":" in mutant.function else self.calling[(path, mutant.function)]
+        wide = ":" in mutant.function or (path, mutant.function) in self.cached
+        tests = self.reaching[path] if wide else self.calling[(path, mutant.function)]
         before, stem = self.killers[mutant.path + mutant.function], f"test_{Path(mutant.path).stem}"
         order = sorted(
             tests, key=lambda i: (-before[i], self.times[i] > 1 or stem not in self.items[i].nodeid, self.times[i])
@@ -302,6 +311,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests per mutant and layer")
     parser.add_argument("--shared", action="store_true", help="run the contract and the battery as well")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so many: a smaller sample")
     parser.add_argument("--again", action="store_true", help="only those that survived last time, after new tests")
     given = parser.parse_args()
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -310,6 +320,7 @@ def main() -> None:
     before = entry.get("survivors", []) if given.again else []
     keys = [mutant["key"] for mutant in before]
     harness = Harness(given.room, given.sample, given.seed, given.budget, set(marks), keys)
+    harness.end = time.monotonic() + 60 * given.minutes
     with tempfile.TemporaryDirectory() as folder:
         doctests = [f"src/squeak/{source}" for source in ROOMS[given.room][0]]
         arguments = [
@@ -330,6 +341,8 @@ def main() -> None:
     told = summary(found)
     survivors = [m for m in found if m["fate"] in ("survived", "never called")]
     digests = [m for m in found if m.get("by") == "digests"]
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else stored  # another room may have ended
+    entry = stored.setdefault("rooms", {}).setdefault(given.room, {})
     entry.clear()
     entry.update(sample=given.sample, seed=given.seed, budget=given.budget, processor_seconds=harness.seconds)
     entry.update(before=first or told, after=told, survivors=survivors, by_digests_alone=digests)

@@ -61,7 +61,8 @@ def run() -> dict[str, Any]:
                 entry["noise"] = float(
                     np.sqrt(np.mean((g - f)[~np.isin(np.arange(len(y)), np.flatnonzero(y != -1))] ** 2)) / largest
                 )
-                entry["tied_right"] = float(right[tied].mean()) if tied.any() else float("nan")
+                if tied.any():
+                    entry["tied_right"] = float(right[tied].mean())
                 entry["free_right"] = float(right[~tied].mean())
                 if draw == 0:
                     h = by_elimination(sparse, y, 4.0)

@@ -613,8 +613,6 @@ def test_a_failed_fit_changes_nothing_that_can_be_read(X):
 
 
 @pytest.mark.parametrize("name", [n for n in samplers.__all__ if n.endswith(("_oversampling", "_aistats"))])
-    "name", [name for name in samplers.__all__ if name.endswith(("_oversampling", "_aistats"))]
-)
 def test_constants_of_theorems_name_the_parameter_that_is_wrong(name):
     function = getattr(samplers, name)
     with pytest.raises(ValueError, match="eps must lie"):

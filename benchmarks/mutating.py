@@ -76,7 +76,8 @@ def changes(node: ast.AST) -> Iterator[Callable[[], None]]:
         if name in OPPOSITE:
             yield _set(named, "attr" if isinstance(named, ast.Attribute) else "id", OPPOSITE[name])
         plain = not any(isinstance(a, (ast.Starred, ast.Constant)) for a in node.args[:2])
-        if len(node.args) >= 2 and plain and name not in UNORDERED:
+        plain = plain and len({ast.dump(argument) for argument in node.args[:2]}) == 2
+        if plain and name not in UNORDERED:
             yield _set(node, "args", [node.args[1], node.args[0], *node.args[2:]])
 
 

@@ -627,3 +627,18 @@ def test_constants_of_theorems_name_the_parameter_that_is_wrong(name):
 def test_two_rows_are_one_level_of_bless():
     expected = 12 * 2 * ((2 * 0.5 + 1) / 0.5) ** 2 * 1.5 * math.log(12 * 1 * 2 / 0.1)
     assert bless_oversampling(0.5, 0.1, 2) == math.ceil(expected)
+
+
+@pytest.mark.parametrize(("ridge", "levels"), [(40.0, 1), (10.0, 3)])
+def test_the_ridges_of_bless_fall_by_one_factor_of_at_most_two_from_the_trace(ridge, levels):
+    X = np.random.default_rng(0).standard_normal((60, 2))  # n·κ² = 60
+    found = [d.ridge for d in Bless(RBF(1.0), ridge=ridge, oversampling=20, random_state=0).fit(X).path_]
+    np.testing.assert_allclose(found, 60 * (ridge / 60) ** (np.arange(1, levels + 1) / levels), rtol=1e-12)
+    assert found[-1] == ridge
+
+
+def test_a_delta_without_theory_does_not_change_the_first_rows_of_two_steps():
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    plain = TwoStep(RBF(1.0), ridge=5.0, oversampling=8, random_state=0).fit(X).dictionary_
+    given = TwoStep(RBF(1.0), ridge=5.0, oversampling=8, delta=0.1, random_state=0).fit(X).dictionary_
+    assert np.array_equal(plain.indices, given.indices)

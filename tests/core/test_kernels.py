@@ -388,3 +388,23 @@ def test_the_gram_matrix_of_a_foreign_kernel_is_its_values_made_symmetric():
     found = gram(Rough(), X)
     assert np.array_equal(found, found.T)
     np.testing.assert_allclose(found, RBF(1.0)(X), atol=1e-11)
+
+
+def test_infinite_bounds_of_a_kernel_travel_too():
+    import json
+
+    kernel = gp.RBF(1.0, (1e-5, np.inf))
+    again = kernel_from_data(json.loads(json.dumps(kernel_to_data(kernel), allow_nan=False)))
+    assert again.length_scale_bounds == (1e-5, np.inf)
+
+
+def test_a_width_with_one_entry_that_is_no_number_is_refused(X):
+    for wrong in (np.nan, np.inf, 0.0, -1.0):
+        with pytest.raises(ValueError, match="length_scale"):
+            RBF([1.0, wrong, 1.0, 1.0])(X)
+
+
+def test_a_diagonal_that_is_wrong_names_its_worst_row():
+    for values, row in (([1.0, -3.0, -2.0], 1), ([1.0, 2.0, np.nan], 2)):
+        with pytest.raises(ValueError, match=f"for row {row} of the block"):
+            diagonal(PairwiseKernel(lambda i, j, values=values: values[i]), [0, 1, 2])

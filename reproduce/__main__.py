@@ -9,9 +9,13 @@ from pathlib import Path
 from reproduce import (
     bless_accuracy,
     disre,
+    falkon_alternatives,
     falkon_bless,
     few_labels,
+    random_features,
     regret_curves,
+    settings,
+    sparse_gap,
     starvation,
     table_3_1,
     table_5_1,
@@ -21,7 +25,14 @@ from reproduce.page import html_page
 
 HERE = Path(__file__).parent
 ALL = {"table_3_1": table_3_1, "bless_accuracy": bless_accuracy, "falkon_bless": falkon_bless}
-ALL |= {"table_5_1": table_5_1, "table_5_2": table_5_2, "disre": disre, "few_labels": few_labels}
+ALL |= {
+    "table_5_1": table_5_1,
+    "table_5_2": table_5_2,
+    "settings": settings,
+    "disre": disre,
+    "few_labels": few_labels,
+}
+ALL |= {"sparse_gap": sparse_gap, "random_features": random_features, "falkon_alternatives": falkon_alternatives}
 ALL |= {"starvation": starvation, "regret_curves": regret_curves}
 HEAD = """# Reproductions
 

@@ -135,7 +135,12 @@ SAMPLED = (
 """Those of the long ones that stay in `make test`."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+COLLECTED = pytest.StashKey[set[str]]()
+"""Files and functions of all tests that this run has found, the slow ones among them: "core/test_x.py::test_y"."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[COLLECTED] = {item.nodeid.removeprefix("tests/").partition("[")[0] for item in items}
     for item in items:
         name = item.nodeid.removeprefix("tests/")
         if name.startswith(LONG) and not name.startswith(SAMPLED):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import squeak
+from tests.conftest import COLLECTED
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "fidelity.md").read_text()
@@ -56,6 +57,19 @@ def faults(system, where, name, file, test, status):
     if not function.startswith("test_") or function not in functions(ROOT / "tests" / path):
         found.append(f"there is no {test}")
     return found
+
+
+def uncollected(tests, collected):
+    """Return the tests that a run which read their files did not find."""
+    files = {name.partition("::")[0] for name in collected}
+    return [test for test in tests if test.partition("::")[0] in files and test not in collected]
+
+
+def test_every_test_of_the_table_is_collected_where_its_file_is(request):
+    """In a run of everything this is all of them."""
+    tests = [row[4] for row in ROWS if row[5] != "open"]
+    assert uncollected(tests, request.config.stash[COLLECTED]) == []
+    assert uncollected(["a.py::test_x", "b.py::test_x"], {"a.py::test_y"}) == ["a.py::test_x"]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])

@@ -11,6 +11,7 @@ from squeak.kernels import RBF, Laplacian, Linear, Matern, Metric
 from squeak.learners import (
     AutoClassifier,
     AutoRegressor,
+    BasicFalkon,
     DivideAndConquerRidge,
     KernelBlend,
     KernelCCA,
@@ -23,6 +24,7 @@ from squeak.learners import (
     LocalExperts,
     Nystroem,
     NytroRegressor,
+    QuadratureFeatures,
     RandomFeatureClassifier,
     RandomFeatureRegressor,
     RandomFeatures,
@@ -391,8 +393,11 @@ def _(folder):
     parts = DivideAndConquerRidge(RBF(1.0), 0.5, n_parts=4, random_state=0).fit(X, targets(X))
     nytro = NytroRegressor(RBF(1.0), max_atoms=30, validation_fraction=0.2, random_state=0)
     nytro.fit(X, targets(X))
+    basic = BasicFalkon(RBF(1.0), 0.5, max_atoms=30, max_iter=10, random_state=0).fit(X, targets(X))
     drawn = RandomFeatureRegressor(RBF(1.0), n_features=40, replacement=True, random_state=0).fit(X, targets(X))
-    return {"parts": parts.predict(new), "nytro": nytro.predict(new), "drawn": drawn.predict(new)}
+    nodes = QuadratureFeatures(RBF(1.0), n_features=150).fit(X[:, :2])
+    models = {"parts": parts, "nytro": nytro, "drawn": drawn, "basic": basic}
+    return {name: model.predict(new) for name, model in models.items()} | {"nodes": nodes.transform(new[:, :2])}
 
 
 @case("learners: KernelGradientDescent")

@@ -159,3 +159,10 @@ def test_results_that_nobody_holds_are_let_go():
         while found() is not None and time.monotonic() < deadline:
             time.sleep(0.01)
         assert found() is None
+
+
+def test_a_seed_has_the_four_words_of_its_source():
+    words = np.random.SeedSequence(7).generate_state(4)
+    assert draw_seed(7).to_bytes(16, "little") == words.astype("<u4").tobytes()
+    drawn = np.random.RandomState(7).randint(0, 2**32, size=4, dtype=np.uint32)
+    assert draw_seed(np.random.RandomState(7)).to_bytes(16, "little") == drawn.astype("<u4").tobytes()

@@ -6,8 +6,10 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
 from squeak import Squeak
-from squeak.core.kernels import block, diagonal, gram, resolve
-from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
+from squeak.core.kernels import Scaled, against, block, diagonal, gram, resolve
+from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
+from squeak.core.kernels.single import GaussianValues
+from squeak.core.rows import rows_from_arrays, rows_to_arrays
 from squeak.kernels import (
     RBF,
     Constant,
@@ -300,3 +302,109 @@ def test_sparse_rows_with_places_in_64_bits_are_taken(kernel):
     wide = sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=rows.shape)
     assert np.abs(kernel(wide) - kernel(X)).max() < 1e-12
     assert np.abs(kernel(wide, rows) - kernel(X)).max() < 1e-12
+
+
+def test_the_gram_matrix_of_a_function_is_its_values_and_their_mean_where_rounding_differs():
+    X = list("abcd")
+    kernel = PairwiseKernel(lambda x, y: 1.0 + (x == y) + (1e-12 if x < y else 0.0))
+    np.testing.assert_allclose(gram(kernel, X), 1.0 + np.eye(4) + 0.5e-12 * (1 - np.eye(4)), rtol=0, atol=1e-15)
+    with pytest.raises(ValueError, match="is not symmetric"):
+        gram(PairwiseKernel(lambda x, y: 1.0 + (x == y) + (1e-6 if x < y else 0.0)), X)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_noise_on_the_diagonal_is_seen_at_any_size_of_the_kernel(size, X):
+    with pytest.raises(ValueError, match="leave out noise"):
+        resolve(gp.ConstantKernel(size) * gp.RBF(1.0) + gp.WhiteKernel(0.1 * size), X)
+    resolve(gp.ConstantKernel(size) * gp.RBF(1.0), X)
+
+
+def test_values_in_single_precision_are_those_of_double_for_near_and_far_rows_alike():
+    rng = np.random.default_rng(0)
+    near, far = rng.standard_normal((30, 3)), 12 * rng.standard_normal((20, 3))
+    X, Y = np.vstack([near, far]), np.vstack([near[:10], far[:5], [[40.0, 0.0, 0.0]]])
+    values = GaussianValues(Y, np.asarray(1.0), lambda rows: against(RBF(1.0), rows))
+    exact = np.maximum(RBF(1.0)(X, Y), np.exp(-60.0))
+    for rows in (slice(0, 30), slice(30, 50), slice(0, 50), slice(49, 50)):  # near, far, both, one
+        np.testing.assert_allclose(values(X[rows]), exact[rows], rtol=5e-5)
+    out = np.empty((50, 16), dtype=np.float32)
+    assert values(X, out) is out
+    np.testing.assert_allclose(out, exact, rtol=5e-5)
+    assert exact.min() == pytest.approx(np.exp(-60.0))
+    assert exact[:30, :10].max() > 0.99
+
+
+class Bare:
+    """A kernel that is called, and says nothing of its rows."""
+
+    def __call__(self, X, Y=None):
+        return np.ones((len(X), len(X if Y is None else Y)))
+
+    def diag(self, X):
+        return np.ones(len(X))
+
+
+def test_a_multiple_of_a_kernel_that_says_nothing_takes_vectors_and_no_sparse_rows():
+    assert Scaled(Bare(), 2.0).requires_vector_input is True
+    assert Scaled(Bare(), 2.0).accepts_sparse is False
+    assert Scaled(PairwiseKernel(len), 2.0).requires_vector_input is False
+    words = PairwiseKernel(len) + PairwiseKernel(min)
+    assert words.requires_vector_input is False
+    assert (words + Bare()).requires_vector_input is True
+    assert (RBF(1.0) * Bare()).accepts_sparse is False
+
+
+def test_a_stored_kernel_that_gives_no_numbers_off_its_diagonal_is_refused():
+    rows = np.array([[0.0], [1.0]])
+    assert check_stored(RBF(1.0), rows) == RBF(1.0)
+    for values in (lambda x, y: 1.0 if x is y else np.nan, lambda x, y: np.nan):
+
+        class Broken(Bare):
+            def __call__(self, X, Y=None, values=values):
+                Y = X if Y is None else Y
+                return np.array([[values(x, y) if np.array_equal(x, y) else np.inf for y in Y] for x in X])
+
+        with pytest.raises(ValueError, match="not finite"):
+            check_stored(Broken(), rows)
+
+
+@pytest.mark.parametrize("rows", [["ab", "", "cdé"], sp.csr_array(np.eye(4)[:, :3]), np.arange(6.0).reshape(3, 2)])
+def test_rows_come_back_from_their_arrays(rows):
+    again = rows_from_arrays(rows_to_arrays(rows, "x_"), "x_")
+    if isinstance(rows, list):
+        assert again == rows
+    else:
+        assert type(again) is type(rows)
+        assert np.array_equal(sp.csr_array(again).toarray(), sp.csr_array(rows).toarray())
+
+
+def test_the_gram_matrix_of_a_foreign_kernel_is_its_values_made_symmetric():
+    class Rough(Bare):
+        def __call__(self, X, Y=None):
+            Y = X if Y is None else Y
+            return RBF(1.0)(X, Y) + 1e-13 * np.arange(len(Y))
+
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    found = gram(Rough(), X)
+    assert np.array_equal(found, found.T)
+    np.testing.assert_allclose(found, RBF(1.0)(X), atol=1e-11)
+
+
+def test_infinite_bounds_of_a_kernel_travel_too():
+    import json
+
+    kernel = gp.RBF(1.0, (1e-5, np.inf))
+    again = kernel_from_data(json.loads(json.dumps(kernel_to_data(kernel), allow_nan=False)))
+    assert again.length_scale_bounds == (1e-5, np.inf)
+
+
+def test_a_width_with_one_entry_that_is_no_number_is_refused(X):
+    for wrong in (np.nan, np.inf, 0.0, -1.0):
+        with pytest.raises(ValueError, match="length_scale"):
+            RBF([1.0, wrong, 1.0, 1.0])(X)
+
+
+def test_a_diagonal_that_is_wrong_names_its_worst_row():
+    for values, row in (([1.0, -3.0, -2.0], 1), ([1.0, 2.0, np.nan], 2)):
+        with pytest.raises(ValueError, match=f"for row {row} of the block"):
+            diagonal(PairwiseKernel(lambda i, j, values=values: values[i]), [0, 1, 2])

@@ -6,7 +6,7 @@ import pytest
 from squeak import Squeak
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor, dictionary_scores, scores_at, weighted_spectrum
-from squeak.kernels import RBF, Laplacian, Linear, Polynomial
+from squeak.kernels import RBF, Laplacian, Linear, PairwiseKernel, Polynomial
 from squeak.leverage import accuracy, effective_dimension, exact_leverage_scores
 from squeak.samplers import ExactRLS, merge
 from tests.oracles import dense_accuracy, dense_estimate, dense_scores
@@ -176,3 +176,14 @@ def test_a_ridge_lost_in_rounding_is_named(rng):
     X = np.repeat(rng.standard_normal((3, 2)), 60, axis=0)
     with pytest.raises(ValueError, match="lost in rounding"):
         WeightedFactor.build(RBF(1.0), X, np.full(180, 1e9), 1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_a_factor_that_fails_says_whether_kernel_or_ridge_is_to_blame_at_any_size(size):
+    K = size * np.array([[1.0, 1.1], [1.1, 1.0]])  # no PSD matrix
+    kernel = PairwiseKernel(lambda i, j: K[i, j])
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        WeightedFactor.build(kernel, [0, 1], np.ones(2), 1e-3 * size)
+    flat = PairwiseKernel(lambda i, j: size)
+    with pytest.raises(ValueError, match="is lost in rounding"):
+        WeightedFactor.build(flat, [0, 1], np.ones(2), 1e-18 * size)

@@ -86,7 +86,7 @@ def test_a_metric_refuses_a_map_that_does_not_fit(sums):
     with pytest.raises(ValueError, match="maps rows of 2 columns"):
         Metric(RBF(1.0), np.ones((1, 2)))(X)
     with pytest.raises(ValueError, match="matrix of finite numbers"):
-        Metric(RBF(1.0), np.full((3, 3), np.nan))(X)
+        Metric(RBF(1.0), np.diag([1.0, np.nan, 1.0]))(X)
     with pytest.raises(ValueError, match="matrix of finite numbers"):
         Metric(RBF(1.0), np.ones(3))(X)
 
@@ -101,3 +101,9 @@ def test_maps_have_the_product_as_their_square():
     shared = stretches(np.array([1.0, 3.0, 8.0]), groups=np.array([0, 0, 1]))
     np.testing.assert_allclose(shared**2, [0.25, 0.25, 1.0])
     np.testing.assert_array_equal(stretches(np.zeros(2)), np.ones(2))
+
+
+def test_a_metric_without_a_map_resolves_to_its_kernel_and_one_with_a_map_in_mapped_rows(sums):
+    X, T = sums[0], np.diag([1.0, 2.0, 3.0])
+    assert Metric(RBF("median")).resolve(X) == RBF("median").resolve(X)
+    assert Metric(RBF("median"), T).resolve(X) == Metric(RBF("median").resolve(X @ T.T), T)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from squeak.core.kernels import gram
-from squeak.core.nystrom import EigenFeatures, TriangularFeatures
+from squeak.core.nystrom import EigenFeatures, GrowingFeatures, TriangularFeatures
 from squeak.kernels import RBF, Linear
 from squeak.leverage import accuracy
 from squeak.samplers import ExactRLS, Squeak
@@ -78,3 +78,18 @@ def test_reconstruction_keeps_lemma_4_3(seed, rng):
         assert np.linalg.eigvalsh(bound - gap)[0] > -1e-8
     Z = EigenFeatures(kernel, d.atoms).transform(X)
     assert np.linalg.eigvalsh(K - Z @ Z.T)[-1] <= eps * gamma / (1 - eps) + 1e-9
+
+
+def test_features_that_grow_in_blocks_are_the_projection_and_rows_in_the_span_add_none(rng):
+    X = rng.standard_normal((30, 3))
+    atoms = np.vstack([X[:6], X[2:4], X[6:9]])  # two of them are there already
+    features = GrowingFeatures.none(RBF(1.0), atoms)
+    for first, last in ((0, 4), (4, 8), (8, 11)):
+        added, tried = features.news(atoms[first:last], None)
+        assert tried == last - first
+        features = features.grown(atoms[:last], *added)
+    assert features.members.tolist() == [0, 1, 2, 3, 4, 5, 8, 9, 10]
+    Z, C = features.block(X), RBF(1.0)(X, X[:9])
+    np.testing.assert_allclose(Z @ Z.T, C @ np.linalg.solve(RBF(1.0)(X[:9]), C.T), atol=1e-9)
+    added, tried = features.news(X[9:14], 2)
+    assert (added[0].tolist(), tried) == ([0, 1], 2)

@@ -6,7 +6,7 @@ import pytest
 from squeak.core import screening
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor
-from squeak.core.screening import decide, entry_score, screen, stages
+from squeak.core.screening import decide, entry, entry_score, screen, stages
 from squeak.core.thinning import any_survives, keep_probability
 from squeak.kernels import RBF
 from tests.oracles import dense_estimate
@@ -78,3 +78,14 @@ def test_decide_stops_at_the_limit_and_its_factor_is_the_fresh_one(scorer, rng):
     grown = scorer.grow(X[entries.rows], entries.weights, entries.projected, entries.schur)
     A = gram(RBF(1.0), grown.atoms) + np.diag(0.5 / grown.weights)
     np.testing.assert_allclose(grown.factor.inverse @ A @ grown.factor.inverse.T, np.eye(240), atol=1e-9)
+
+
+@pytest.mark.parametrize("diag", [1e-3, 1e3])
+def test_a_residual_below_zero_is_rounding_or_a_kernel_that_is_not_psd_beside_its_diagonal(scorer, diag):
+    left, p, count = entry(-0.5e-6 * diag, diag, 0.5, scorer, 3.0, 1, 1.0)
+    assert (left, p, count) == (0.0, 0.0, 0)
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        entry(-2e-6 * diag, diag, 0.5, scorer, 3.0, 1, 1.0)
+    left, p, count = entry(0.25, 1.0, 0.5, scorer, 3.0, 2, 0.8)
+    assert p == pytest.approx(3.0 / 2 * 0.8 * (0.5 / 1.5))  # s = 0.25/ridge, score s/(1 + s)
+    assert left == 0.25

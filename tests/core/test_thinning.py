@@ -5,7 +5,14 @@ import pytest
 from scipy import stats
 
 from squeak.core.kernels import gram
-from squeak.core.thinning import any_survives, count_from_uniform, expected_survivors, keep_probability, thin
+from squeak.core.thinning import (
+    any_survives,
+    count_from_uniform,
+    expected_survivors,
+    keep_probability,
+    thin,
+    thin_to,
+)
 from squeak.kernels import RBF
 from squeak.samplers import ExactRLS
 from tests.oracles import binomial_from_uniform, dense_scores
@@ -90,3 +97,40 @@ def test_sampling_by_exact_scores_has_mean_weight_one_and_the_promised_size(copi
     error = np.sqrt((1 - p) / (copies * p) / runs)
     assert np.all(np.abs(weights.mean(axis=0) - 1) <= 5 * error + 1e-12)
     assert np.any(np.abs(0.9 * weights.mean(axis=0) - 1) > 5 * error)  # the twin: weights a tenth too small
+
+
+@pytest.mark.parametrize("copies", [1, 5])
+def test_thinning_to_a_size_leaves_so_many_rows_each_with_its_binomial_count(copies):
+    """Over 800 draws 12 means of counts and 12 chances to stay are within 5 standard errors: family-wise 3e-5."""
+    rng = np.random.default_rng(0)
+    n, size, draws = 12, 5, 800
+    p, scores = rng.uniform(0.3, 1.0, n), np.append(rng.uniform(0.01, 0.5, n - 1), 40.0)  # the last one is sure
+    counts = np.minimum(rng.integers(1, copies + 1, n), copies)
+    found = []
+    for _ in range(draws):
+        lowered, left = thin_to(p, counts, scores, size, rng)
+        assert np.count_nonzero(left) == size
+        found.append(left)
+    ratio = lowered / p
+    assert np.all(lowered <= p)
+    assert ratio[-1] == 1.0
+    assert found[0][-1] == counts[-1]
+    free = ratio < 1
+    factor = lowered[free] / scores[free]
+    np.testing.assert_allclose(factor, factor[0], rtol=1e-9)
+    stay = 1 - (1 - ratio) ** counts
+    assert stay.sum() == pytest.approx(size, abs=1e-9)
+    for values, mean, variance in (
+        (np.array(found), counts * ratio, counts * ratio * (1 - ratio)),
+        (np.array(found) > 0, stay, stay * (1 - stay)),
+    ):
+        error = np.abs(np.mean(values, axis=0) - mean)
+        assert np.all(error <= 5 * np.sqrt(variance / draws) + 1e-12)
+
+
+def test_rows_without_a_score_go_first_and_nothing_is_drawn_where_few_are_left():
+    p, counts, rng = np.full(6, 0.5), np.array([1, 2, 3, 1, 2, 3]), np.random.default_rng(0)
+    lowered, left = thin_to(p, counts, np.array([0.0, 1.0, 0.0, 1.0, 1.0, 0.0]), 3, rng)
+    assert left.tolist() == [0, 2, 0, 1, 2, 0]
+    assert lowered.tolist() == p.tolist()
+    assert rng.random() == np.random.default_rng(0).random(), "no number was drawn"

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from squeak.dpp import DPP, ExactDPP, proposals
+from squeak.dpp.preparing import lost
 from squeak.dpp.proposals import sample_from_factor
-from squeak.kernels import RBF
+from squeak.dpp.surrogate import ScaleSearch
+from squeak.kernels import RBF, Linear
+from squeak.learners.base import landmarks
 from squeak.samplers import ExactRLS, Kors, Uniform
 from tests.dpp.counting import brute_force, largest_error, p_value
 
@@ -230,3 +233,38 @@ def test_the_probability_of_what_is_no_set_of_row_numbers_is_refused(few_rows, s
     with pytest.raises(TypeError, match="row numbers"):
         exact.log_probability(subset)
     assert exact.log_probability([]) == exact.log_probability(np.zeros(0))
+
+
+def test_the_eigenvector_sampler_draws_as_many_rows_as_the_rank_and_no_more():
+    X = np.random.default_rng(0).standard_normal((12, 3))
+    model = ExactDPP(Linear(), random_state=0).fit(X)
+    assert [len(s) for s in model.sample(5, k=3)] == [3] * 5
+    with pytest.raises(ValueError, match="rank 3: no 4 rows"):
+        model.sample(k=4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_what_a_dictionary_loses_is_the_gap_of_the_tangent_of_log_det(scale):
+    """log det(I + αA) + Tr (I + αA)⁻¹α(C − A) − log det(I + αC), A and C dense; 0 where atoms span the rows."""
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    K = RBF(1.0)(X)
+    for size in (5, 15):
+        C = K[:, :size]
+        low = C @ np.linalg.solve(K[:size, :size], C.T)  # ΦᵀPΦ: the same non-zero spectrum as A = P C P
+        tangent = np.linalg.slogdet(np.eye(40) + scale * low)[1] + scale * np.trace(K - low)
+        expected = tangent - np.linalg.slogdet(np.eye(40) + scale * K)[1]
+        assert lost(landmarks(X[:size], RBF(1.0)), X, scale) == pytest.approx(expected, rel=1e-6)
+        assert expected > 1e-3
+    assert lost(landmarks(X, RBF(1.0)), X, scale) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_search_for_a_scale_moves_after_so_many_sizes_by_the_side_that_most_fell_on():
+    search = ScaleSearch(9, 1.0)
+    assert [search.record(5) for _ in range(6)] == [False] * 5 + [True]  # ⌈√9⌉ + 3 sizes
+    assert search.scale == pytest.approx(2.0)  # the geometric mean of 1 and WIDEST
+    assert [search.record(20) for _ in range(6)][-1]
+    assert search.scale == pytest.approx(2.0**0.5)
+    assert not any(search.record(size) for size in (9, 9, 1, 1, 1, 1) * 3), "two hits settle it"
+    narrow = ScaleSearch(9, 1.0)
+    moves = sum(narrow.record(5) for _ in range(6 * 40))
+    assert moves == 9  # log 4 is halved until it is at most log(1 + 1/144)

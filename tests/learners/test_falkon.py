@@ -70,6 +70,21 @@ def test_the_d_form_and_the_middle_form_agree(data, d):
     assert np.linalg.cond(without.T @ H @ without) > 3 * np.linalg.cond(W)
 
 
+@pytest.mark.parametrize("kind", ["falkon", "auto"])
+@pytest.mark.parametrize("sample_weight", [None, 3.0])
+def test_the_preconditioner_has_the_dictionarys_weights_in_it(data, kind, sample_weight):
+    X, y = data
+    d = BlessR(KERNEL, ridge=20.0, oversampling=1, random_state=0).fit(X).dictionary_
+    assert d.weights.max() > 2 * d.weights.min(), "weights of ones must be another preconditioner"
+    w = None if sample_weight is None else np.full(len(X), sample_weight)
+    features = TriangularFeatures(d.kernel, d.atoms)
+    found = preconditioner(ArrayTraining(X, y, w), features, d, ALPHA, kind, 0)
+    Z = KERNEL(d.atoms) @ features.mixing
+    expected = (Z.T * d.weights) @ Z * (sample_weight or 1.0)
+    assert np.allclose(found.S, expected, rtol=1e-10, atol=1e-10)
+    assert np.allclose(found.factor @ found.factor.T, expected + ALPHA * np.eye(features.rank), atol=1e-9)
+
+
 def test_with_all_rows_as_centres_one_step_is_enough(data):
     """Spec 3.4.2: C = X, π = 1: W = I."""
     X, y = data

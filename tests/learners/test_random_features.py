@@ -13,12 +13,13 @@ from squeak import RandomFeatureClassifier, RandomFeatureRegressor, RandomFeatur
 from squeak.core import seeds
 from squeak.core.fourier import FourierFeatures, cosine_of_turns
 from squeak.kernels import RBF, Laplacian, Linear, Matern
-from squeak.learners import KernelGradientDescent
+from squeak.learners import KernelGradientDescent, QuadratureFeatures
 from squeak.learners.sgd import Logistic, Squared
 
 FULL_BATCH = {"batch_size": 10**6, "validation_fraction": 0.0}
 ESTIMATORS = [
     RandomFeatures(RBF(1.0), n_features=20),
+    QuadratureFeatures(RBF(1.0), n_features=1024),
     RandomFeatureRegressor(RBF(4.0), n_features=100, step=2.0, max_iter=80, **FULL_BATCH),
     RandomFeatureClassifier(RBF(1.0), n_features=50, step=1.0, **FULL_BATCH),
     RandomFeatureRegressor(RBF(4.0)),
@@ -413,3 +414,52 @@ def test_gradient_descent_stops_where_rows_held_out_say(task):
     assert KernelGradientDescent(RBF(1.0)).fit(X, y).n_iter_ == 20
     with pytest.raises(ValueError, match=r"step must lie in \(0, 1\]"):
         KernelGradientDescent(RBF(1.0), step=1.5).fit(X, y)
+
+
+@pytest.mark.parametrize(("columns", "nodes"), [(1, 8), (1, 9), (2, 8), (3, 5)])
+def test_quadrature_features_are_the_gauss_hermite_rule(columns, nodes):
+    """Inner products are Σ p·cos(ω·(x − y)) over the whole grid, with a factor and a width for each column."""
+    rng = np.random.default_rng(0)
+    X, widths = rng.uniform(0, 1, (12, columns)), rng.uniform(0.5, 1.5, columns)
+    model = QuadratureFeatures(2.5 * RBF(widths), n_features=nodes**columns).fit(X)
+    h, w = np.polynomial.hermite.hermgauss(nodes)
+    expected = np.zeros((12, 12))
+    for place in np.ndindex(*(nodes,) * columns):
+        phases = X @ (np.sqrt(2) * h[list(place)] / widths)
+        expected += 2.5 * np.prod(w[list(place)] / np.sqrt(np.pi)) * np.cos(phases[:, None] - phases)
+    Z = model.transform(X)
+    assert Z.shape == (12, nodes**columns)
+    assert model.n_nodes_ == nodes
+    np.testing.assert_allclose(Z @ Z.T, expected, atol=1e-12)
+
+
+def test_the_error_of_quadrature_falls_faster_than_that_of_draws():
+    X = np.random.default_rng(0).uniform(0, 1, (60, 2))
+    K = RBF(0.4)(X)
+    errors = []
+    for nodes in (4, 8, 16):
+        Z = QuadratureFeatures(RBF(0.4), n_features=nodes**2 + nodes).fit_transform(X)  # not enough for one more
+        errors.append(np.abs(Z @ Z.T - K).max())
+    drawn = RandomFeatures(RBF(0.4), n_features=256, random_state=0).fit_transform(X)
+    assert errors[1] < 1e-2 * errors[0]
+    assert errors[2] < 1e-8 < np.abs(drawn @ drawn.T - K).max() / 1e5
+
+
+def test_quadrature_refuses_what_it_has_no_nodes_for():
+    X = np.random.default_rng(0).uniform(0, 1, (60, 9))
+    with pytest.raises(ValueError, match="9 columns with two nodes each are more than 500 features"):
+        QuadratureFeatures(RBF(1.0), n_features=500).fit(X)
+    with pytest.raises(TypeError, match="quadrature features are known for RBF"):
+        QuadratureFeatures(Laplacian(1.0), n_features=100).fit(X[:, :1])
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.7), 3.0 * Laplacian(1.5)])
+def test_pairs_of_cosine_and_sine_have_the_length_of_the_kernel_exactly(kernel):
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    made = FourierFeatures.pairs(kernel, 2, 15, np.random.default_rng(1))
+    Z, size = made.transform(X), kernel(X[:1])[0, 0]
+    assert Z.shape == (20, 30)
+    np.testing.assert_allclose((Z**2).sum(axis=1), size, rtol=1e-12)
+    phases = X @ made.frequencies[:, :15]
+    np.testing.assert_allclose(Z @ Z.T, size * np.cos(phases[:, None] - phases).mean(axis=2), atol=1e-12)
+    assert made.bound == pytest.approx(2 * size)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from squeak import online
 from squeak.core.nystrom import GrowingFeatures
 from squeak.core.seeds import coins
 from squeak.kernels import RBF, Linear
@@ -99,6 +100,33 @@ def test_it_is_the_printed_algorithm_with_the_eigen_embedding(data, loss, bound,
     assert np.abs(fast - other).max() > 1e-3, "PROS and CON must differ"
     assert np.abs(fast).max() <= bound + 1e-12
     assert model.growths == model.space.size == len(entries)
+
+
+@pytest.mark.parametrize("task", ["Regressor", "Classifier"])
+@pytest.mark.parametrize(("name", "restarts"), [("ConKons", False), ("ProsNKons", True), ("BudgetKons", True)])
+def test_which_classes_begin_anew_when_their_space_grows(data, name, restarts, task):
+    loss, bound = ("squared", 1.5) if task == "Regressor" else ("squared_hinge", 5.0)
+    X, y = data[0][:120], targets_of(data[1], loss, bound)[:120]
+    options = {"alpha": 0.1, "ridge": 1.0, "oversampling": 0.5, "max_atoms": 100, "curvature": "adaptive"}
+    model = getattr(online, name + task)(
+        kernel=RBF(1.5), loss=loss, bound=bound, step=1.0, random_state=0, **options
+    )
+    said = []
+    for x, target in zip(X, y, strict=True):
+        if said:
+            score = model.predict if task == "Regressor" else model.decision_function
+            said.append(float(score(x[None])[0]))
+        else:
+            said.append(0.0)
+        model.partial_fit(x[None], [target], **({} if task == "Regressor" else {"classes": [-1.0, 1.0]}))
+    entries = {i for i in range(len(X)) if (model.atoms_ == X[i]).all(axis=1).any()}
+    eta = eta_of(loss, "adaptive", 1.0, bound)
+    literal = [
+        literal_pros(X, y, RBF(1.5), LOSSES[loss], 0.1, bound, eta, entries, restarts=which)
+        for which in (restarts, not restarts)
+    ]
+    np.testing.assert_allclose(said, literal[0], atol=1e-8)
+    assert np.abs(said - literal[1]).max() > 1e-3
 
 
 def test_the_atoms_are_those_of_kors(data):

@@ -4,6 +4,7 @@ Statistical tests fix their seeds. Unbiasedness: 9 samplers × 29 comparisons at
 below 1e-4 (see test_unbiased). Laws: chi-square tests at 1e-6 each, four of them.
 """
 
+import math
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
+from squeak import samplers
 from squeak.core import leverage as leverage_room
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor
@@ -608,3 +610,35 @@ def test_a_failed_fit_changes_nothing_that_can_be_read(X):
     assert s.online_dimension_ == dimension
     with pytest.raises(ValueError, match="score returned NaN"):
         ManyStep(KERNEL, 1.0, score=lambda d: np.nan).fit(X)
+
+
+@pytest.mark.parametrize("name", [n for n in samplers.__all__ if n.endswith(("_oversampling", "_aistats"))])
+def test_constants_of_theorems_name_the_parameter_that_is_wrong(name):
+    function = getattr(samplers, name)
+    with pytest.raises(ValueError, match="eps must lie"):
+        function(1.5, 0.1, 100)
+    with pytest.raises(ValueError, match="delta must lie"):
+        function(0.5, 1.5, 100)
+    with pytest.raises(ValueError, match="number of rows"):
+        function(0.5, 0.1, 0)
+    assert function(0.5, 0.1, 1) >= 1
+
+
+def test_two_rows_are_one_level_of_bless():
+    expected = 12 * 2 * ((2 * 0.5 + 1) / 0.5) ** 2 * 1.5 * math.log(12 * 1 * 2 / 0.1)
+    assert bless_oversampling(0.5, 0.1, 2) == math.ceil(expected)
+
+
+@pytest.mark.parametrize(("ridge", "levels"), [(40.0, 1), (10.0, 3)])
+def test_the_ridges_of_bless_fall_by_one_factor_of_at_most_two_from_the_trace(ridge, levels):
+    X = np.random.default_rng(0).standard_normal((60, 2))  # n·κ² = 60
+    found = [d.ridge for d in Bless(RBF(1.0), ridge=ridge, oversampling=20, random_state=0).fit(X).path_]
+    np.testing.assert_allclose(found, 60 * (ridge / 60) ** (np.arange(1, levels + 1) / levels), rtol=1e-12)
+    assert found[-1] == ridge
+
+
+def test_a_delta_without_theory_does_not_change_the_first_rows_of_two_steps():
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    plain = TwoStep(RBF(1.0), ridge=5.0, oversampling=8, random_state=0).fit(X).dictionary_
+    given = TwoStep(RBF(1.0), ridge=5.0, oversampling=8, delta=0.1, random_state=0).fit(X).dictionary_
+    assert np.array_equal(plain.indices, given.indices)

@@ -20,6 +20,8 @@ from squeak.core.seeds import ORDER, SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.data import PredictsBlocks, by_blocks
 from squeak.learners.base import DictionaryLearner, landmarks
+from squeak.learners.cached import kept_in_memory
+from squeak.learners.falkon import ProductTerm, preconditioner
 from squeak.learners.rows import KernelLearner, all_or_nothing
 from squeak.learners.tiles import atom_values
 
@@ -216,13 +218,143 @@ class NytroRegressor(_Expansion, DictionaryLearner):
         length = float(self.step) / (largest * float(weight.sum()))
         beta, best, errors = np.zeros((features.rank, targets.shape[1])), None, []
         steps = math.ceil(math.sqrt(n)) if self.max_iter is None else int(self.max_iter)
+        seen, hidden = (Z[train], Z[test]) if held else (Z, Z[:0])
         for _ in range(steps):
-            beta = beta - length * (Z[train].T @ (weight[:, None] * (Z[train] @ beta - targets[train])))
+            beta = beta - length * (seen.T @ (weight[:, None] * (seen @ beta - targets[train])))
             if held:
-                errors.append(float(np.mean((Z[test] @ beta - targets[test]) ** 2)))
+                errors.append(float(np.mean((hidden @ beta - targets[test]) ** 2)))
                 best = beta if errors[-1] == min(errors) else best
         self.validation_errors_ = np.array(errors)
         self.n_iter_ = steps if best is None else int(np.argmin(errors)) + 1
         self._keep(features.mixing @ (beta if best is None else best), data.y)
         self.dictionary_ = d
         return self
+
+
+POWERS = 20
+"""Products by which the largest eigenvalue of the preconditioned system is estimated, from below."""
+
+MARGIN = 1.1
+"""What the estimate is multiplied by: descent converges as long as the eigenvalue is below 2.2 estimates."""
+
+
+@parameters
+class BasicFalkon(_Expansion, DictionaryLearner):
+    """FALKON in its basic form: preconditioned gradient descent in place of conjugate gradients.
+
+    β ← β − step·Bᵀ[K_nmᵀ(K_nm·Bβ − y) + alpha·K_mm·Bβ] from 0, with B·Bᵀ = (K_mm·C·K_mm + alpha·K_mm)⁻¹ and C the
+    dictionary's weights, which are n/m for uniform atoms; the coefficients of the atoms are B·β. An iteration costs
+    as much as one of conjugate gradients, but it takes of the order of cond(BᵀHB) of them to an error where
+    conjugate gradients take the root of that: ``KernelRidge(solver="falkon")`` is the one for work.
+
+    The thesis writes the step as γ/n. Since BᵀHB is near I for this B, γ is of the order of n, and ``step`` is γ/n.
+
+    Parameters
+    ----------
+    kernel : kernel, optional
+        RBF of the median width by default.
+    alpha : float
+        λ·n, as in :class:`KernelRidge`, whose solution the iterations approach.
+    sampler, dictionary, max_atoms
+        One of them at most, as in :class:`KernelRidge`.
+    step : float, optional
+        Below 2/‖BᵀHB‖. By default 1/(1.1·L), where L is the estimate of that norm by 20 power iterations.
+    max_iter : int
+        Steps at most.
+    tol : float
+        The steps end when the gradient's norm is this part of what it was at first, for every output.
+    random_state : None, int, RandomState or Generator
+    verbose : int
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (m,) or (m, outputs)
+    n_iter_ : int
+    step_ : float
+        The step that was taken.
+    residuals_ : list of float
+        The gradient's norm before every step and after the last one, relative to the first; the largest of all
+        outputs.
+    dictionary_, kernel_
+
+    See Also
+    --------
+    KernelRidge : with ``solver="falkon"``, the same system by conjugate gradients.
+
+    References
+    ----------
+    Carratino, "Large scale kernel methods for supervised learning and optimization", 2020, section 4.2.2,
+    equations 4.7 to 4.9. Rudi, Carratino, Rosasco, "FALKON: An optimal large scale kernel method", NIPS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.kernels import RBF
+    >>> from squeak.learners import BasicFalkon
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (800, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(800)
+    >>> model = BasicFalkon(RBF(1.0), alpha=0.1, max_atoms=40, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95), model.residuals_[-1] < 0.01
+    (True, True)
+    """
+
+    alpha: float = field(default=1.0, kw_only=False)
+    step: float | None = None
+    max_iter: int = 50
+    tol: float = 1e-7
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BasicFalkon:
+        """Learn from rows in memory.
+
+        Parameters
+        ----------
+        X : array, CSR or table
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_choice()
+        alpha, seed = check_positive("alpha", self.alpha), draw_seed(self.random_state)
+        if self.step is not None:
+            check_positive("step", self.step)
+        steps = check_whole("max_iter", self.max_iter)
+        tol = check_between("tol", self.tol, 0.0, 1.0)
+        data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
+        d = self._choose_dictionary(data, self._own_kernel(), alpha)
+        features = TriangularFeatures(d.kernel, d.atoms)
+        values, seen = kept_in_memory(data, features, None)
+        P = preconditioner(values, features, d, alpha, "auto", seed, seen)
+
+        def product(gamma: Array) -> Array:
+            v = P.back(gamma)
+            return np.asarray(P.half(values.sum(ProductTerm(seen, v))[0] + alpha * v))
+
+        right = P.half(values.sum(ProductTerm(seen, None, targets=True))[0])
+        self.step_ = self._length(product, right.shape[0], seed) if self.step is None else float(self.step)
+        gamma, size = np.zeros_like(right), np.maximum(np.linalg.norm(right, axis=0), np.finfo(np.float64).tiny)
+        gradient, self.residuals_ = -right, [1.0]
+        while len(self.residuals_) <= steps and self.residuals_[-1] > tol:
+            gamma = gamma - self.step_ * gradient
+            gradient = product(gamma) - right
+            self.residuals_.append(float(np.max(np.linalg.norm(gradient, axis=0) / size)))
+            if self.residuals_[-1] > 1 / np.finfo(np.float32).eps:
+                raise ValueError(f"the descent diverges: step {self.step_:g} is above 2/‖BᵀHB‖; leave it out")
+        self.n_iter_ = len(self.residuals_) - 1
+        self._keep(features.mixing @ P.back(gamma), data.y)
+        self.dictionary_ = d
+        return self
+
+    @staticmethod
+    def _length(product: Any, rank: int, seed: int) -> float:
+        """Return 1/(1.1·L); L is the Rayleigh quotient after some power iterations: a lower bound of the norm."""
+        v, largest = generator_at(seed, ORDER).standard_normal((rank, 1)), 1.0
+        for _ in range(POWERS):
+            v = v / np.linalg.norm(v)
+            following = product(v)
+            largest, v = float(v[:, 0] @ following[:, 0]), following
+        return 1.0 / (MARGIN * largest)

@@ -12,8 +12,8 @@ from squeak.learners.cached import KernelValues
 from squeak.learners.choice import Costs, faster_solver
 from squeak.learners.data import ArrayTraining
 from squeak.learners.falkon import ProductTerm
-from squeak.learners.kept import GAIN, SampledGram
 from squeak.learners.rounding import ACCEPTED, outlook
+from squeak.learners.sampled import GAIN, SampledTerm
 from squeak.samplers import BlessR
 
 N, M = 3_000, 120
@@ -141,17 +141,20 @@ def test_the_deviation_is_that_of_the_direct_solution(data):
     assert np.allclose(*std, rtol=1e-3)
 
 
-def test_bits_do_not_depend_on_threads_or_memory(data, monkeypatch, tmp_path):
+def test_bits_do_not_depend_on_threads_or_on_free_memory(data, monkeypatch, tmp_path):
+    """A budget that is asked for is a parameter: it decides from how many rows the preconditioner is."""
     X, y = data
     monkeypatch.setattr("squeak.learners.cached.TILE_BYTES", 2**16)
-    found = []
-    for threads, budget in (("1", None), ("2", None), ("2", 0), ("1", 4 * N * M / 3)):
-        monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
-        model = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], memory_budget=budget).fit(X, y)
-        found.append((model.solver_, model.dual_coef_))
-    assert [solver for solver, _ in found] == ["kept", "kept", "streamed", "streamed"]
-    for _, coef in found[1:]:
-        assert np.array_equal(coef, found[0][1])
+    found = {}
+    for budget in (None, 0, 4 * N * M / 3):
+        for threads, free in (("1", 1e12), ("2", 1e12), ("2", 4 * N * M)):
+            monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+            monkeypatch.setattr("squeak.learners.cached.free_memory", lambda free=free: free)
+            model = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], memory_budget=budget).fit(X, y)
+            assert model.solver_ == ("kept" if budget is None and free > 4 * N * M else "streamed")
+            found.setdefault(budget, []).append(model.dual_coef_)
+        assert all(np.array_equal(coef, found[budget][0]) for coef in found[budget])
+        assert gap(model, X, y) <= PROMISED
     model.save(tmp_path / "m.sqk")
     again = squeak.load(tmp_path / "m.sqk")
     assert again.solver_ == "streamed"
@@ -230,10 +233,11 @@ def test_a_product_in_float32_is_that_of_the_dense_matrices(data):
 
 
 def test_the_sampled_gram_is_that_of_the_rows(data):
-    X, _ = data
+    X, y = data
     features, w = TriangularFeatures(RBF(1.0), X[:60]), np.random.default_rng(1).exponential(size=N)
     Z = features.transform(X)
-    found, expected = SampledGram(features)(X, w), (Z * w[:, None]).T @ Z
+    (found, moment), expected = SampledTerm(features)(X, (y[:, None], w)), (Z * w[:, None]).T @ Z
+    assert np.abs(moment[:, 0] - Z.T @ (w * y)).max() < 1e-4 * np.abs(moment).max()
     size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
     assert (np.abs(found - expected) / size).max() < 1e-3
 

@@ -31,6 +31,10 @@ SHARE_OF_FREE = 0.5
 """The part of the free memory that they take at most where nobody says."""
 
 
+SHARE_OF_ALL = 0.25
+"""The part of the machine's memory that kernel values are reckoned with: what is free now must not decide."""
+
+
 def free_memory() -> float:
     """Return how many bytes new arrays may take, as the system says; without bound where it does not."""
     try:
@@ -48,6 +52,16 @@ def free_memory() -> float:
 def budget_of(asked: float | None) -> float:
     """Return the bytes that kernel values may take: as asked, else half of what is free, 4 GiB at most."""
     return min(MOST_UNASKED, SHARE_OF_FREE * free_memory()) if asked is None else float(asked)
+
+
+def reckoned_budget(asked: float | None) -> float:
+    """Return the bytes of kernel values to reckon with: as asked, else a quarter of all memory, 4 GiB at most."""
+    if asked is not None:
+        return float(asked)
+    try:
+        return min(float(MOST_UNASKED), SHARE_OF_ALL * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float(MOST_UNASKED)
 
 
 class KernelValues:
@@ -92,19 +106,27 @@ class KernelValues:
             count = len(tiles)
         self.kept = tiles[count - 1].stop if count else 0
         self._values = np.empty((self.kept, m), dtype=self.dtype)
-
-        def fill(tile: slice) -> None:
-            if single:
-                self._compute(take(X, tile), self._values[tile])
-            else:
-                self._values[tile] = self._compute(take(X, tile))
-
-        engine.map_ordered(fill, tiles[:count])
-        self._values.flags.writeable = False  # every pass looks into the one array: a change would be an error
+        self._filled = np.zeros(count, dtype=bool)
 
     def __getitem__(self, tile: slice) -> Any:
-        """Return the values of the rows of a tile, not to be written to."""
-        return self._values[tile] if tile.stop <= self.kept else self._compute(take(self.rows, tile))
+        """Return the values of the rows of a tile, not to be written to.
+
+        The first pass computes them and has them in the cache for what it does with them.
+        """
+        start, stop, _ = tile.indices(self.shape[0])
+        if stop > self.kept:
+            return self._compute(take(self.rows, tile))
+        for number in range(start // self.tile, -(-stop // self.tile)):
+            if not self._filled[number]:
+                whole = slice(number * self.tile, min((number + 1) * self.tile, self.kept))
+                if self.dtype == np.float32:
+                    self._compute(take(self.rows, whole), self._values[whole])
+                else:
+                    self._values[whole] = self._compute(take(self.rows, whole))
+                self._filled[number] = True
+        values = self._values[tile]
+        values.flags.writeable = False  # every pass looks into the one array: a change would be an error
+        return values
 
 
 class _Given(Kernel):

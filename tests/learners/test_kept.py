@@ -186,13 +186,44 @@ def test_classes_by_the_squared_loss(data):
     assert np.abs(found.predict_proba(X) - direct.predict_proba(X)).max() < 0.02
 
 
-def test_rows_of_a_file_are_read_in_every_pass(data):
+def test_rows_of_a_source_are_read_into_memory_where_they_fit(data):
     X, y = data
-    model = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M]).fit(squeak.rows(X, target=y))
-    assert model.solver_ == "falkon"
-    assert "not in memory" in model.solver_reason_
-    with pytest.raises(ValueError, match="normal equations"):
-        kept(kernel=RBF(1.0), alpha="auto", dictionary=X[:M]).fit(X, y)
+    array = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], fit_intercept=True).fit(X, y)
+    source = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], fit_intercept=True).fit(squeak.rows(X, target=y))
+    assert (source.solver_, array.solver_) == ("kept", "kept")
+    assert "read into memory" in source.solver_reason_
+    assert np.allclose(source.predict(X), array.predict(X), atol=1e-3)
+    read = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], memory_budget=1000, fit_intercept=True).fit(
+        squeak.rows(X, target=y)
+    )
+    assert read.solver_ == "falkon"
+    assert "do not fit in memory" in read.solver_reason_
+    assert np.allclose(read.predict(X), array.predict(X), atol=1e-2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_alpha_is_chosen_as_by_the_normal_equations(data, outputs, weighted):
+    X, y = data
+    Y = y if outputs == 1 else np.column_stack([y, 100.0 * y + X[:, 2], np.cos(X[:, 1])])
+    w = np.random.default_rng(3).exponential(size=N) if weighted else None
+    direct, found = (
+        KernelRidge(RBF(1.0), alpha="auto", dictionary=X[:M], solver=solver, random_state=0).fit(X, Y, w)
+        for solver in ("direct", "kept")
+    )
+    assert found.solver_ == "kept"
+    assert abs(np.log10(found.alpha_ / direct.alpha_)) < 0.5  # a step of the grid at most: it is flat there
+    assert gap(found, X, Y, w) <= PROMISED
+    again = KernelRidge(RBF(1.0), alpha=found.alpha_, dictionary=X[:M], solver="kept", random_state=0).fit(X, Y, w)
+    assert np.allclose(again.predict(X), found.predict(X), atol=2e-3 * np.abs(Y).max())
+
+
+def test_a_best_alpha_that_float32_cannot_serve_is_found_in_float64(data):
+    X, _ = data
+    y = RBF(4.0)(X, X[:3]).sum(axis=1)
+    model = kept(kernel=RBF(4.0), alpha="auto", dictionary=X[:M]).fit(X, y)
+    assert model.solver_ == "direct"
+    assert "too small for float32" in model.solver_reason_
 
 
 # -- the parts ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from squeak.core.kernels import Kernel, against, against32
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
-from squeak.learners.data import ArrayTraining
+from squeak.learners.data import ArrayTraining, SourceTraining
 
 TILE_BYTES = 2 * 2**20
 """Bytes of a tile."""
@@ -33,6 +33,9 @@ SHARE_OF_FREE = 0.5
 
 SHARE_OF_ALL = 0.25
 """The part of the machine's memory that kernel values are reckoned with: what is free now must not decide."""
+
+SHARE_OF_ROWS = 0.25
+"""The part of the budget that the rows of a source may take, to be read once and not in every pass."""
 
 
 def free_memory() -> float:
@@ -151,12 +154,36 @@ class GivenFeatures:
         return int(self.mixing.shape[1])
 
 
-def kept_in_memory(data: Any, features: Features, budget: float | None, single: bool = False) -> tuple[Any, Any]:
+def kept_in_memory(
+    data: Any, features: Features, budget: float | None, single: bool = False, values: KernelValues | None = None
+) -> tuple[Any, Any]:
     """Return data and features for many passes: kernel values in place of rows in memory.
 
-    In float64 they are those that every pass would compute.
+    In float64 they are those that every pass would compute. ``values`` are those of a fit before on these rows.
     """
     if not isinstance(data, ArrayTraining):
         return data, features
-    values = KernelValues(data.X, features, budget_of(budget), single)
+    if values is None:
+        values = KernelValues(data.X, features, budget_of(budget), single)
     return replace(data, X=values), GivenFeatures(features.mixing)
+
+
+def rows_in_memory(data: SourceTraining, budget: float | None) -> ArrayTraining | None:
+    """Return the rows of a source as an array, read once; None where they take more than a part of the budget.
+
+    Rows are few numbers beside their kernel values; on the workers of a cluster they stay where they are.
+    """
+    if data.client is not None:
+        return None
+    allowed, blocks = SHARE_OF_ROWS * reckoned_budget(budget), []
+    for X, (y, weight) in data.blocks():
+        if not isinstance(X, np.ndarray):
+            return None
+        allowed -= X.nbytes
+        if allowed < 0:
+            return None
+        blocks.append((X, y, weight))
+    X, y, weight = zip(*blocks, strict=True)
+    return ArrayTraining(
+        np.concatenate(X), np.concatenate(y), None if weight[0] is None else np.concatenate(weight)
+    )

@@ -19,7 +19,7 @@ from squeak.core.kernels import against32, block
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, width_of
 from squeak.core.types import Array
-from squeak.learners.cached import GivenFeatures, kept_in_memory, reckoned_budget
+from squeak.learners.cached import GivenFeatures, KernelValues, kept_in_memory, reckoned_budget
 from squeak.learners.data import ArrayTraining
 from squeak.learners.falkon import (
     Preconditioner,
@@ -134,6 +134,8 @@ class KeptFalkon:
     callback: Callable[[int, Array], bool | None] | None = None
     tick: Callable[[], object] = int
     """Called after each pass."""
+    values: KernelValues | None = None
+    """Kernel values of these rows that are in memory already."""
 
     def solve(self, data: ArrayTraining, d: Any, features: Features, start: Array | None = None) -> KeptSolution:
         """Return the solution, or in its words why float32 cannot serve."""
@@ -144,7 +146,7 @@ class KeptFalkon:
         if view.reason:
             return KeptSolution(words=view.reason)
         used = leading_features(features, view.rank)
-        kept, seen = kept_in_memory(data, used, self.budget, single=True)
+        kept, seen = kept_in_memory(data, used, self.budget, single=True, values=self.values)
         if self.kind == "falkon":
             check_weights(d)
         try:

@@ -91,6 +91,18 @@ def test_hostile_rows_are_solved_in_float32(data, name):
     assert gap(model, X, y) <= PROMISED
 
 
+@pytest.mark.parametrize("power", [-8, -5, -2, 0])
+@pytest.mark.parametrize("name", ["offset", "repeated", "weights"])
+def test_hostile_rows_at_every_alpha(data, name, power):
+    """alpha from 1e-8·n to n: what is promised, or float64 and a word of it."""
+    X = data[0] if name == "weights" else HOSTILE[name](data[0])[0]
+    y = np.sin(2 * (X[:, 0] - X[:, 0].mean())) + 0.2 * np.random.default_rng(1).standard_normal(N)
+    w = 10.0 ** np.random.default_rng(2).uniform(-3, 3, N) if name == "weights" else None
+    model = kept(kernel=RBF(1.0), alpha=10.0**power * N, dictionary=X[:M]).fit(X, y, w)
+    assert gap(model, X, y, w) <= PROMISED
+    assert model.solver_ == "kept" or "so float64 was used" in model.solver_reason_
+
+
 METRIC = Metric(RBF(1.0), np.diag([2.0, 1.0, 0.1]))
 
 

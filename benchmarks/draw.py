@@ -20,8 +20,8 @@ def result(name: str) -> dict[str, Any]:
 def peers() -> list[tuple[str, dict[str, float]]]:
     """Return what was compared, and how many times as long the peer takes: median, smallest, largest."""
     rows: list[tuple[str, dict[str, float]]] = []
-    for part, r in result("falkon").get("parts", {}).items():
-        for step, key in (("fit", "theirs"), ("predict", "predict")) if part != "large" else ():
+    for r in result("falkon").get("parts", {}).values():
+        for step, key in (("fit", "theirs"), ("predict", "predict")) if "theirs" in r.get("speed", {}) else ():
             theirs, ours = (
                 r["seconds"][f"theirs {step}"],
                 r["spread"].get(f"kept {step}", [r["seconds"][f"kept {step}"]]),

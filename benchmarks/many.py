@@ -2,7 +2,7 @@
 
 The streams are those of ``growth`` (200,000 rows × 8 of a mixture of 30 Gaussians, ``max_atoms``), each in a
 process of its own; the ratios are those of ``limit`` (100,000 Gaussian rows × 8, ridge 1), with a scoring pass over
-a fifth of the rows for the whole of them.
+a fifth of the rows for the whole of them. ``python -m benchmarks.many 10000`` takes fewer rows, and stores nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SETTINGS = {
 }
 
 
-def run(n: int = 100_000, d: int = 8) -> None:
+def run(n: int = 100_000, d: int = 8, rows: int = 200_000) -> None:
     streams = {}
     for atoms in STREAMS:
-        command = [sys.executable, "-m", "benchmarks.growth", "Squeak", "200000", "8", str(atoms)]
+        command = [sys.executable, "-m", "benchmarks.growth", "Squeak", str(rows), "8", str(atoms)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         streams[atoms] = json.loads(done.stdout)
         shown = ", ".join(f"{key} {value:.1f}" for key, value in streams[atoms].items())
@@ -48,8 +48,10 @@ def run(n: int = 100_000, d: int = 8) -> None:
         atoms, ratio = len(dictionary), seconds / limit
         found[name] = {"atoms": atoms, "seconds": seconds, "limit_seconds": limit, "ratio": ratio}
         print(f"  {name:26s} {atoms:5d} atoms  {seconds:.1f} s, limit {limit:.1f} s: {ratio:.2f}", flush=True)
-    save("many", {"streams": streams, "limit": found})
+    if (n, rows) == (100_000, 200_000):
+        save("many", {"streams": streams, "limit": found})
 
 
 if __name__ == "__main__":
-    run()
+    asked = int(sys.argv[1]) if sys.argv[1:] else 200_000
+    run(n=asked // 2, rows=asked)

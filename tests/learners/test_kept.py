@@ -12,8 +12,8 @@ from squeak.learners.cached import KernelValues
 from squeak.learners.choice import Costs, faster_solver
 from squeak.learners.data import ArrayTraining
 from squeak.learners.falkon import ProductTerm
-from squeak.learners.kept import GAIN, SampledGram
 from squeak.learners.rounding import ACCEPTED, outlook
+from squeak.learners.sampled import GAIN, SampledTerm
 from squeak.samplers import BlessR
 
 N, M = 3_000, 120
@@ -91,6 +91,18 @@ def test_hostile_rows_are_solved_in_float32(data, name):
     assert gap(model, X, y) <= PROMISED
 
 
+@pytest.mark.parametrize("power", [-8, -5, -2, 0])
+@pytest.mark.parametrize("name", ["offset", "repeated", "weights"])
+def test_hostile_rows_at_every_alpha(data, name, power):
+    """alpha from 1e-8·n to n: what is promised, or float64 and a word of it."""
+    X = data[0] if name == "weights" else HOSTILE[name](data[0])[0]
+    y = np.sin(2 * (X[:, 0] - X[:, 0].mean())) + 0.2 * np.random.default_rng(1).standard_normal(N)
+    w = 10.0 ** np.random.default_rng(2).uniform(-3, 3, N) if name == "weights" else None
+    model = kept(kernel=RBF(1.0), alpha=10.0**power * N, dictionary=X[:M]).fit(X, y, w)
+    assert gap(model, X, y, w) <= PROMISED
+    assert model.solver_ == "kept" or "so float64 was used" in model.solver_reason_
+
+
 METRIC = Metric(RBF(1.0), np.diag([2.0, 1.0, 0.1]))
 
 
@@ -141,17 +153,20 @@ def test_the_deviation_is_that_of_the_direct_solution(data):
     assert np.allclose(*std, rtol=1e-3)
 
 
-def test_bits_do_not_depend_on_threads_or_memory(data, monkeypatch, tmp_path):
+def test_bits_do_not_depend_on_threads_or_on_free_memory(data, monkeypatch, tmp_path):
+    """A budget that is asked for is a parameter: it decides from how many rows the preconditioner is."""
     X, y = data
     monkeypatch.setattr("squeak.learners.cached.TILE_BYTES", 2**16)
-    found = []
-    for threads, budget in (("1", None), ("2", None), ("2", 0), ("1", 4 * N * M / 3)):
-        monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
-        model = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], memory_budget=budget).fit(X, y)
-        found.append((model.solver_, model.dual_coef_))
-    assert [solver for solver, _ in found] == ["kept", "kept", "streamed", "streamed"]
-    for _, coef in found[1:]:
-        assert np.array_equal(coef, found[0][1])
+    found = {}
+    for budget in (None, 0, 4 * N * M / 3):
+        for threads, free in (("1", 1e12), ("2", 1e12), ("2", 4 * N * M)):
+            monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+            monkeypatch.setattr("squeak.learners.cached.free_memory", lambda free=free: free)
+            model = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], memory_budget=budget).fit(X, y)
+            assert model.solver_ == ("kept" if budget is None and free > 4 * N * M else "streamed")
+            found.setdefault(budget, []).append(model.dual_coef_)
+        assert all(np.array_equal(coef, found[budget][0]) for coef in found[budget])
+        assert gap(model, X, y) <= PROMISED
     model.save(tmp_path / "m.sqk")
     again = squeak.load(tmp_path / "m.sqk")
     assert again.solver_ == "streamed"
@@ -183,13 +198,44 @@ def test_classes_by_the_squared_loss(data):
     assert np.abs(found.predict_proba(X) - direct.predict_proba(X)).max() < 0.02
 
 
-def test_rows_of_a_file_are_read_in_every_pass(data):
+def test_rows_of_a_source_are_read_into_memory_where_they_fit(data):
     X, y = data
-    model = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M]).fit(squeak.rows(X, target=y))
-    assert model.solver_ == "falkon"
-    assert "not in memory" in model.solver_reason_
-    with pytest.raises(ValueError, match="normal equations"):
-        kept(kernel=RBF(1.0), alpha="auto", dictionary=X[:M]).fit(X, y)
+    array = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], fit_intercept=True).fit(X, y)
+    source = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], fit_intercept=True).fit(squeak.rows(X, target=y))
+    assert (source.solver_, array.solver_) == ("kept", "kept")
+    assert "read into memory" in source.solver_reason_
+    assert np.allclose(source.predict(X), array.predict(X), atol=1e-3)
+    read = kept(kernel=RBF(1.0), alpha=1.0, dictionary=X[:M], memory_budget=1000, fit_intercept=True).fit(
+        squeak.rows(X, target=y)
+    )
+    assert read.solver_ == "falkon"
+    assert "do not fit in memory" in read.solver_reason_
+    assert np.allclose(read.predict(X), array.predict(X), atol=1e-2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_alpha_is_chosen_as_by_the_normal_equations(data, outputs, weighted):
+    X, y = data
+    Y = y if outputs == 1 else np.column_stack([y, 100.0 * y + X[:, 2], np.cos(X[:, 1])])
+    w = np.random.default_rng(3).exponential(size=N) if weighted else None
+    direct, found = (
+        KernelRidge(RBF(1.0), alpha="auto", dictionary=X[:M], solver=solver, random_state=0).fit(X, Y, w)
+        for solver in ("direct", "kept")
+    )
+    assert found.solver_ == "kept"
+    assert abs(np.log10(found.alpha_ / direct.alpha_)) < 0.5  # a step of the grid at most: it is flat there
+    assert gap(found, X, Y, w) <= PROMISED
+    again = KernelRidge(RBF(1.0), alpha=found.alpha_, dictionary=X[:M], solver="kept", random_state=0).fit(X, Y, w)
+    assert np.allclose(again.predict(X), found.predict(X), atol=2e-3 * np.abs(Y).max())
+
+
+def test_a_best_alpha_that_float32_cannot_serve_is_found_in_float64(data):
+    X, _ = data
+    y = RBF(4.0)(X, X[:3]).sum(axis=1)
+    model = kept(kernel=RBF(4.0), alpha="auto", dictionary=X[:M]).fit(X, y)
+    assert model.solver_ == "direct"
+    assert "too small for float32" in model.solver_reason_
 
 
 # -- the parts ----------------------------------------------------------------------------------------------------
@@ -230,10 +276,11 @@ def test_a_product_in_float32_is_that_of_the_dense_matrices(data):
 
 
 def test_the_sampled_gram_is_that_of_the_rows(data):
-    X, _ = data
+    X, y = data
     features, w = TriangularFeatures(RBF(1.0), X[:60]), np.random.default_rng(1).exponential(size=N)
     Z = features.transform(X)
-    found, expected = SampledGram(features)(X, w), (Z * w[:, None]).T @ Z
+    (found, moment), expected = SampledTerm(features)(X, (y[:, None], w)), (Z * w[:, None]).T @ Z
+    assert np.abs(moment[:, 0] - Z.T @ (w * y)).max() < 1e-4 * np.abs(moment).max()
     size = np.sqrt(np.outer(expected.diagonal(), expected.diagonal()))
     assert (np.abs(found - expected) / size).max() < 1e-3
 

@@ -19,7 +19,7 @@ from squeak.core.kernels import Kernel, against, against32
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
-from squeak.learners.data import ArrayTraining
+from squeak.learners.data import ArrayTraining, SourceTraining
 
 TILE_BYTES = 2 * 2**20
 """Bytes of a tile."""
@@ -29,6 +29,13 @@ MOST_UNASKED = 4 * 2**30
 
 SHARE_OF_FREE = 0.5
 """The part of the free memory that they take at most where nobody says."""
+
+
+SHARE_OF_ALL = 0.25
+"""The part of the machine's memory that kernel values are reckoned with: what is free now must not decide."""
+
+SHARE_OF_ROWS = 0.25
+"""The part of the budget that the rows of a source may take, to be read once and not in every pass."""
 
 
 def free_memory() -> float:
@@ -48,6 +55,16 @@ def free_memory() -> float:
 def budget_of(asked: float | None) -> float:
     """Return the bytes that kernel values may take: as asked, else half of what is free, 4 GiB at most."""
     return min(MOST_UNASKED, SHARE_OF_FREE * free_memory()) if asked is None else float(asked)
+
+
+def reckoned_budget(asked: float | None) -> float:
+    """Return the bytes of kernel values to reckon with: as asked, else a quarter of all memory, 4 GiB at most."""
+    if asked is not None:
+        return float(asked)
+    try:
+        return min(float(MOST_UNASKED), SHARE_OF_ALL * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float(MOST_UNASKED)
 
 
 class KernelValues:
@@ -92,19 +109,27 @@ class KernelValues:
             count = len(tiles)
         self.kept = tiles[count - 1].stop if count else 0
         self._values = np.empty((self.kept, m), dtype=self.dtype)
-
-        def fill(tile: slice) -> None:
-            if single:
-                self._compute(take(X, tile), self._values[tile])
-            else:
-                self._values[tile] = self._compute(take(X, tile))
-
-        engine.map_ordered(fill, tiles[:count])
-        self._values.flags.writeable = False  # every pass looks into the one array: a change would be an error
+        self._filled = np.zeros(count, dtype=bool)
 
     def __getitem__(self, tile: slice) -> Any:
-        """Return the values of the rows of a tile, not to be written to."""
-        return self._values[tile] if tile.stop <= self.kept else self._compute(take(self.rows, tile))
+        """Return the values of the rows of a tile, not to be written to.
+
+        The first pass computes them and has them in the cache for what it does with them.
+        """
+        start, stop, _ = tile.indices(self.shape[0])
+        if stop > self.kept:
+            return self._compute(take(self.rows, tile))
+        for number in range(start // self.tile, -(-stop // self.tile)):
+            if not self._filled[number]:
+                whole = slice(number * self.tile, min((number + 1) * self.tile, self.kept))
+                if self.dtype == np.float32:
+                    self._compute(take(self.rows, whole), self._values[whole])
+                else:
+                    self._values[whole] = self._compute(take(self.rows, whole))
+                self._filled[number] = True
+        values = self._values[tile]
+        values.flags.writeable = False  # every pass looks into the one array: a change would be an error
+        return values
 
 
 class _Given(Kernel):
@@ -129,12 +154,36 @@ class GivenFeatures:
         return int(self.mixing.shape[1])
 
 
-def kept_in_memory(data: Any, features: Features, budget: float | None, single: bool = False) -> tuple[Any, Any]:
+def kept_in_memory(
+    data: Any, features: Features, budget: float | None, single: bool = False, values: KernelValues | None = None
+) -> tuple[Any, Any]:
     """Return data and features for many passes: kernel values in place of rows in memory.
 
-    In float64 they are those that every pass would compute.
+    In float64 they are those that every pass would compute. ``values`` are those of a fit before on these rows.
     """
     if not isinstance(data, ArrayTraining):
         return data, features
-    values = KernelValues(data.X, features, budget_of(budget), single)
+    if values is None:
+        values = KernelValues(data.X, features, budget_of(budget), single)
     return replace(data, X=values), GivenFeatures(features.mixing)
+
+
+def rows_in_memory(data: SourceTraining, budget: float | None) -> ArrayTraining | None:
+    """Return the rows of a source as an array, read once; None where they take more than a part of the budget.
+
+    Rows are few numbers beside their kernel values; on the workers of a cluster they stay where they are.
+    """
+    if data.client is not None:
+        return None
+    allowed, blocks = SHARE_OF_ROWS * reckoned_budget(budget), []
+    for X, (y, weight) in data.blocks():
+        if not isinstance(X, np.ndarray):
+            return None
+        allowed -= X.nbytes
+        if allowed < 0:
+            return None
+        blocks.append((X, y, weight))
+    X, y, weight = zip(*blocks, strict=True)
+    return ArrayTraining(
+        np.concatenate(X), np.concatenate(y), None if weight[0] is None else np.concatenate(weight)
+    )

@@ -7,24 +7,26 @@ float32, and a pass over kept values is bound by the memory.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 from squeak.core.kernels import Kernel
 from squeak.core.rows import n_rows, width_of
 from squeak.core.types import Rows
-from squeak.learners.cached import MOST_UNASKED
-from squeak.learners.kept import PRODUCT, READ, TIMES_ATOMS, passes_with, sample_size
+from squeak.learners.cached import reckoned_budget
+from squeak.learners.sampled import (
+    FLOP,
+    PRODUCT,
+    READ,
+    TIMES_ATOMS,
+    computes_in_float32,
+    passes_with,
+    sample_size,
+    value_cost,
+)
 
 DIRECT_UP_TO = 4000
 """Atoms up to which the normal equations beat the iterations in float64 (one product of n·m² at full speed)."""
-
-KERNEL, KERNEL_SINGLE = 6.0, 1.8
-"""A kernel value in float64, and in float32 where the kernel has that."""
-
-FLOP, FLOP_SINGLE = 1 / 24, 1 / 44
-"""An operation of a matrix product."""
 
 FACTOR = 0.2
 """Factors of K_MM and of the system, for m³."""
@@ -34,19 +36,6 @@ SMALL = 5e10
 
 CLEARLY = 1.3
 """The iterations are chosen where they take this much less."""
-
-SHARE_OF_ALL = 0.25
-"""The part of the machine's memory that kernel values are reckoned with: what is free now must not decide."""
-
-
-def reckoned_budget(asked: float | None) -> float:
-    """Return the bytes of kernel values to reckon with: as asked, else a quarter of all memory, 4 GiB at most."""
-    if asked is not None:
-        return float(asked)
-    try:
-        return min(float(MOST_UNASKED), SHARE_OF_ALL * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return float(MOST_UNASKED)
 
 
 @dataclass(frozen=True)
@@ -68,13 +57,12 @@ class Costs:
     def of(cls, n: int, m: int, columns: int, single: bool, budget: float) -> Costs:
         """Return the costs for n rows, m atoms and so many columns."""
         values, cube = 1e-9 * float(n) * m, 1e-9 * float(m) ** 3
-        kernel = KERNEL + 2 * columns * FLOP
-        direct = values * (kernel + 1.2 * m * FLOP) + cube * (FACTOR + 4 * FLOP)
-        anew = KERNEL_SINGLE + 2 * columns * FLOP_SINGLE if single else kernel
-        kept = min(1.0, budget / (4.0 * n * m))
-        times = min(max(sample_size(n, m) / m, TIMES_ATOMS[0]), TIMES_ATOMS[-1])
-        a_pass = READ + (1.0 - kept) * anew
-        return cls(direct, values * (anew + passes_with(times) * a_pass) + cube * (FACTOR + times * PRODUCT))
+        direct = values * (value_cost(columns, False) + 1.2 * m * FLOP) + cube * (FACTOR + 4 * FLOP)
+        first = value_cost(columns, single)
+        anew = (1.0 - min(1.0, budget / (4.0 * n * m))) * first
+        times = min(max(sample_size(n, m, anew) / m, TIMES_ATOMS[0]), TIMES_ATOMS[-1])
+        a_pass = READ + anew
+        return cls(direct, values * (first + passes_with(times) * a_pass) + cube * (FACTOR + times * PRODUCT))
 
 
 def faster_solver(X: Rows, m: int, kernel: Any, budget: float | None) -> tuple[str, str]:
@@ -85,8 +73,6 @@ def faster_solver(X: Rows, m: int, kernel: Any, budget: float | None) -> tuple[s
         return chosen, f"nobody knows what values of this kernel cost: one pass up to {DIRECT_UP_TO:,} atoms"
     if float(n) * m**2 <= SMALL:
         return "direct", "the normal equations take a second or two"
-    dense = hasattr(X, "dtype") and hasattr(X, "strides")
-    single = dense and bool(getattr(kernel, "fast_float32", False))
-    costs = Costs.of(n, m, width_of(X) or 1, single, reckoned_budget(budget))
+    costs = Costs.of(n, m, width_of(X) or 1, computes_in_float32(kernel, X), reckoned_budget(budget))
     chosen = "kept" if costs.kept * CLEARLY < costs.direct else "direct"
     return chosen, f"predicted {costs.kept:.2g} s of a core by iterations in float32, {costs.direct:.2g} s directly"

@@ -19,12 +19,12 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal, solve_triangular
 
 from squeak.core import engine
-from squeak.core.kernels import block
+from squeak.core.kernels import against, block
 from squeak.core.nystrom import Features
 from squeak.core.rows import take
 from squeak.core.types import Array, Rows
 from squeak.learners.normal import shifted_factor
-from squeak.learners.tiles import in_precision_of, power_of_two, sum_tiles, tiles_of
+from squeak.learners.tiles import few_rows, in_precision_of, power_of_two, sum_tiles, tiles_of
 from squeak.trees.sums import Arrays
 
 REPLACE = 20
@@ -83,6 +83,34 @@ class RightTerm:
         with np.errstate(over="ignore"):
             square = w @ np.square(targets, dtype=np.float64)
         return (*ProductTerm(self.features, None, targets=True)(X, pair), square, np.array(float(w.sum())))
+
+
+@dataclass(frozen=True)
+class ResidualTerm:
+    """Σ w z (y − f)ᵀ and Σ w (y − f)² at some coefficients of the atoms."""
+
+    features: Features
+    coef: Array
+    dtype: Any = np.float64
+    """The precision in which values are multiplied."""
+
+    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
+        """Return the sums over a block, in tiles on the threads."""
+        y, weight = pair
+        m, outputs = self.coef.shape
+        values_of, few = against(self.features.kernel, self.features.atoms), getattr(X, "tile", None) or few_rows(m)
+
+        def add(sums: Arrays, tile: slice) -> None:
+            for start in range(tile.start, tile.stop, few):
+                some = slice(start, min(start + few, tile.stop))
+                values = np.asarray(values_of(take(X, some)), dtype=self.dtype)
+                missed = y[some].reshape(len(values), -1) - in_precision_of(values, self.coef)
+                weighted = missed if weight is None else weight[some][:, None] * missed
+                sums[0][:] += in_precision_of(values.T, weighted)
+                sums[1][:] += np.einsum("ij,ij->j", weighted, missed)
+
+        total, square = sum_tiles(X, m, 1, lambda: (np.zeros((m, outputs)), np.zeros(outputs)), add)
+        return self.features.mixing.T @ total, square
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.kernels import against, against32, block
+from squeak.core.kernels import against32, block
 from squeak.core.nystrom import Features
-from squeak.core.rows import n_rows, take
-from squeak.core.types import Array, Rows
-from squeak.learners.cached import kept_in_memory
+from squeak.core.rows import n_rows, width_of
+from squeak.core.types import Array
+from squeak.learners.cached import GivenFeatures, KernelValues, kept_in_memory, reckoned_budget
 from squeak.learners.data import ArrayTraining
 from squeak.learners.falkon import (
     Preconditioner,
     ProductTerm,
-    RightTerm,
+    ResidualTerm,
     Solution,
     check_weights,
     conjugate_gradient,
@@ -39,14 +39,16 @@ from squeak.learners.rounding import (
     leading_features,
     outlook,
 )
-from squeak.learners.tiles import few_rows, power_of_two, sum_tiles
-from squeak.trees.sums import Arrays
-
-GAIN = 1e-6
-"""The iterations end when no more than this part of the objective is left to gain, in float64 twice as much."""
-
-EXACTLY = 1e-5
-"""The part that may be left in the end where gradients are those of exact values."""
+from squeak.learners.sampled import (
+    GAIN,
+    PRODUCT,
+    READ,
+    SampledTerm,
+    computes_in_float32,
+    sample_size,
+    value_cost,
+)
+from squeak.learners.tiles import power_of_two
 
 COARSE = 1e-4
 """While products are in float32 they end at what these round, but not above this part."""
@@ -54,91 +56,11 @@ COARSE = 1e-4
 EXPLAINED = 1e-3
 """An objective below this part of Σ w y² leaves residuals that are no noise: the gradient is then looked at."""
 
-
-@dataclass(frozen=True)
-class SampledGram:
-    """Σ w z zᵀ over a sample, multiplied in float32: a preconditioner needs no more digits.
-
-    An entry's rounding is a part of the root of its two diagonal entries, so that large features do not drown small
-    ones.
-    """
-
-    features: Features
-
-    def __call__(self, X: Rows, weight: Array | None) -> Array:
-        """Return the sum, in tiles on the threads."""
-        features, r = self.features, self.features.rank
-        values_of, mixing = against32(features.kernel, features.atoms), features.mixing.astype(np.float32)
-
-        def add(sums: Arrays, tile: slice) -> None:
-            Z = values_of(take(X, tile)) @ mixing
-            if weight is not None:
-                Z *= np.sqrt(weight[tile] / unit).astype(np.float32)[:, None]
-            sums[0][:] += Z.T @ Z
-
-        unit = 1.0 if weight is None else float(np.max(weight))
-        (total,) = sum_tiles(X, len(mixing), r, lambda: (np.zeros((r, r)),), add)
-        return np.asarray(total * unit)
-
-
-PRODUCT = 0.07
-"""Nanoseconds of a core for a row of a sample and a pair of features: two products in float32."""
-
-READ = 0.7
-"""Nanoseconds of a core for a kernel value in a pass, read once and used twice."""
-
-EFFECTIVE = 0.8
-"""The effective dimension as a part of the atoms: a cautious guess."""
-
-TIMES_ATOMS = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-
-
-def passes_with(times: float) -> float:
-    """Return how many passes a preconditioner from so many rows for each atom takes.
-
-    With s rows for effective dimension D the preconditioned system has eigenvalues (1 ± √(D/s))² as those of a
-    Wishart matrix, and the objective's gap falls by D/s with every pass.
-    """
-    return float(np.log(1.0 / GAIN) / np.log(times / EFFECTIVE))
-
-
-def sample_size(n: int, m: int) -> int:
-    """Return from how many rows to make the preconditioner: where it and the passes take the least time."""
-    best = min(TIMES_ATOMS, key=lambda times: times * m**3 * PRODUCT + passes_with(times) * n * m * READ)
-    return min(n, int(best * m))
-
-
 CHUNK = 15
 """Passes after which a preconditioner from more rows is thought of."""
 
 REFINED = 4
 """Times that a solution is refined at most."""
-
-
-@dataclass(frozen=True)
-class ResidualTerm:
-    """Σ w z (y − f)ᵀ and Σ w (y − f)² at some coefficients of the atoms, in float64."""
-
-    features: Features
-    coef: Array
-
-    def __call__(self, X: Rows, pair: tuple[Any, Any]) -> Arrays:
-        """Return the sums over a block, in tiles on the threads."""
-        y, weight = pair
-        m, outputs = self.coef.shape
-        values_of, few = against(self.features.kernel, self.features.atoms), getattr(X, "tile", None) or few_rows(m)
-
-        def add(sums: Arrays, tile: slice) -> None:
-            for start in range(tile.start, tile.stop, few):
-                some = slice(start, min(start + few, tile.stop))
-                values = np.asarray(values_of(take(X, some)), dtype=np.float64)
-                missed = y[some].reshape(len(values), -1) - values @ self.coef
-                weighted = missed if weight is None else weight[some][:, None] * missed
-                sums[0][:] += values.T @ weighted
-                sums[1][:] += np.einsum("ij,ij->j", weighted, missed)
-
-        total, square = sum_tiles(X, m, 1, lambda: (np.zeros((m, outputs)), np.zeros(outputs)), add)
-        return self.features.mixing.T @ total, square
 
 
 @dataclass
@@ -160,6 +82,24 @@ class KeptSolution:
     """The part of the kernel values that was kept."""
     converged: bool = True
     words: str = ""
+
+
+@dataclass
+class _System:
+    """What all iterations share: rows as their kernel values, features of both, outlook and preconditioner."""
+
+    kept: ArrayTraining
+    seen: Any
+    used: Features
+    view: Outlook
+    P: Preconditioner
+    drawn: int
+    lowest: float = 1.0
+    """The least eigenvalue of the preconditioned system that was seen."""
+
+    def product(self, v: Array) -> Array:
+        """Return Σ w z (zᵀ v): one pass."""
+        return np.asarray(self.kept.sum(ProductTerm(self.seen, v))[0])
 
 
 @dataclass
@@ -194,6 +134,8 @@ class KeptFalkon:
     callback: Callable[[int, Array], bool | None] | None = None
     tick: Callable[[], object] = int
     """Called after each pass."""
+    values: KernelValues | None = None
+    """Kernel values of these rows that are in memory already."""
 
     def solve(self, data: ArrayTraining, d: Any, features: Features, start: Array | None = None) -> KeptSolution:
         """Return the solution, or in its words why float32 cannot serve."""
@@ -204,88 +146,107 @@ class KeptFalkon:
         if view.reason:
             return KeptSolution(words=view.reason)
         used = leading_features(features, view.rank)
-        kept, seen = kept_in_memory(data, used, self.budget, single=True)
-        right, square, weight = kept.sum(RightTerm(seen))
-        fits = start is not None and len(start) >= len(right) and start.shape[1] == right.shape[1]
-        start = start[: len(right)] / unit if start is not None and fits else None
-
-        def after(step: int, beta: Array) -> bool | None:
-            self.tick()
-            return None if self.callback is None else self.callback(step, used.mixing @ beta * unit)
-
-        def product(v: Array) -> Array:
-            return np.asarray(kept.sum(ProductTerm(seen, v))[0])
-
-        gain = float(np.clip(view.noise, GAIN, COARSE))
+        kept, seen = kept_in_memory(data, used, self.budget, single=True, values=self.values)
         if self.kind == "falkon":
             check_weights(d)
         try:
-            P, drawn = self._first(kept, used, d, seen)
+            P, drawn, beta = self._first(kept, used, d, seen)
         except ValueError as error:  # not definite
             return KeptSolution(words=str(error))
-        found, done = None, 0
-        while found is None or (not found.converged and done < self.max_iter):
-            if found is not None:
-                if found.n_iter < CHUNK or self.callback is not None:
-                    break  # ended by the callback, or by rounding
-                P, drawn = self._refreshed(kept, used, P, drawn, found)
-                start = found.beta
-            most = min(CHUNK if self.callback is None else self.max_iter, self.max_iter - done)
-            found = conjugate_gradient(product, right, P, most, self.tol, start, after, square, gain)
-            done += found.n_iter
+        if start is not None and len(start) >= len(beta) and start.shape[1] == beta.shape[1]:
+            beta = start[: len(beta)] / unit
+        system = _System(kept, seen, used, view, P, drawn)
+        found, beta, done = self._iterated(system, beta, unit)
         assert found.objective is not None
-        solution = KeptSolution(used, found.beta, P.S, None, float(weight), done, found.residuals, found.condition)
+        residual = np.maximum(found.objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
+        weight = float(n_rows(data.X)) if data.weight is None else float(np.sum(data.weight))
+        solution = KeptSolution(used, beta, None, residual, weight, done, found.residuals, found.condition)
         solution.in_memory = kept.X.kept / kept.X.shape[0]
-        solution.left, solution.converged = float(found.left.max(initial=0.0)), found.converged
-        solution.residual = np.maximum(found.objective - self.alpha * np.square(found.beta).sum(axis=0), 0.0)
+        solution.left, solution.converged = float(np.nan_to_num(found.left).max(initial=0.0)), found.converged
         if self.callback is None and (found.converged or done < self.max_iter):
-            exactly = view.exactly or self._is_felt(data, features, view, found, square)
-            solution = self._refined(kept, seen, view, product, P, found.lowest, solution, 2 * GAIN)
+            exactly = view.exactly or self._is_felt(data, features, view, beta, found.objective)
+            solution = self._refined(system, lambda beta: self._at(kept, seen, beta), solution, 2 * GAIN, exactly)
             if exactly and solution.beta is not None:
-                solution = self._refined(data, features, view, product, P, found.lowest, solution, EXACTLY)
-                solution.words = solution.words or " and gradients computed in float64"
+                solution = self._exactly(system, data, features, solution)
+        solution.gram = system.P.S
         if solution.beta is not None and len(solution.beta) > used.rank:
             gram = np.diag(view.energy)
-            gram[: used.rank, : used.rank] = P.S
+            gram[: used.rank, : used.rank] = system.P.S
             solution.features, solution.gram = features, gram
         if solution.beta is not None:
             with np.errstate(over="ignore"):
                 solution.beta, solution.residual = solution.beta * unit, solution.residual * unit * unit
         return solution
 
-    def _first(self, kept: ArrayTraining, features: Features, d: Any, seen: Any) -> tuple[Preconditioner, int]:
-        """Return the preconditioner that the iterations begin with, and from how many drawn rows it is."""
+    def _at(self, data: ArrayTraining, features: Any, beta: Array, dtype: Any = np.float64) -> tuple[Array, Array]:
+        """Return half the negative gradient at some coefficients, and the objective: one pass."""
+        gradient, residual = data.sum(ResidualTerm(features, features.mixing @ beta, dtype))
+        return gradient - self.alpha * beta, residual + self.alpha * np.square(beta).sum(axis=0)
+
+    def _first(
+        self, kept: ArrayTraining, features: Features, d: Any, seen: Any
+    ) -> tuple[Preconditioner, int, Array]:
+        """Return the preconditioner to begin with, from how many drawn rows it is, and their own solution."""
+        nothing = np.zeros((features.rank, kept.y.shape[1]))
         if self.kind not in ("auto", "falkon"):
-            return preconditioner(kept, features, d, self.alpha, self.kind, self.seed, seen), 0
+            return preconditioner(kept, features, d, self.alpha, self.kind, self.seed, seen), 0, nothing
         by_scores = d.calibrated and (self.kind == "falkon" or np.ptp(d.weights) > 1e-3 * d.weights.max())
         if by_scores:
             mean = 1.0 if kept.weight is None else float(np.mean(kept.weight))
-            gram = SampledGram(features)(features.atoms, d.weights * mean)
-            return Preconditioner.from_gram(gram, self.alpha), 0
-        return self._from_rows(kept, features, sample_size(*kept.X.shape))
+            gram, _ = SampledTerm(features)(features.atoms, (None, d.weights * mean))
+            return Preconditioner.from_gram(gram, self.alpha), 0, nothing
+        n, m = kept.X.shape
+        anew = 1.0 - min(1.0, reckoned_budget(self.budget) / (4.0 * n * m))  # what is free now must not decide
+        cost = value_cost(width_of(kept.X.rows) or 1, computes_in_float32(features.kernel, kept.X.rows))
+        return self._from_rows(kept, features, sample_size(n, m, anew * cost))
 
-    def _from_rows(self, kept: ArrayTraining, features: Features, size: int) -> tuple[Preconditioner, int]:
-        """Return the preconditioner from some rows, drawn at random."""
+    def _from_rows(self, kept: ArrayTraining, features: Features, size: int) -> tuple[Preconditioner, int, Array]:
+        """Return the preconditioner from some rows, drawn at random, and the solution on these rows."""
         some = drawn_part(replace(kept, X=kept.X.rows), size, self.seed, 91)
         drawn = n_rows(some.X)
-        gram = SampledGram(features)(some.X, some.weight) * (kept.X.shape[0] / drawn)
-        return Preconditioner.from_gram(gram, self.alpha), drawn
+        gram, moment = (kept.X.shape[0] / drawn * array for array in some.sum(SampledTerm(features)))
+        P = Preconditioner.from_gram(gram, self.alpha)
+        return P, drawn, P.back(P.half(moment))
 
-    def _refreshed(
-        self, kept: ArrayTraining, features: Features, P: Preconditioner, drawn: int, found: Solution
-    ) -> tuple[Preconditioner, int]:
-        """Return a preconditioner from more rows where that costs less than the passes still to come."""
-        n, m = kept.X.shape
+    def _iterated(self, system: _System, beta: Array, unit: Array) -> tuple[Solution, Array, int]:
+        """Return what iterations in float32 find from some coefficients on, where they end, and their number."""
+        gradient, objective = self._at(system.kept, system.seen, beta, np.float32)
+        gain = float(np.clip(system.view.noise, GAIN, COARSE))
+        found, done = None, 0
+
+        def after(step: int, change: Array) -> bool | None:
+            self.tick()
+            if self.callback is None:
+                return None
+            return self.callback(step, system.used.mixing @ (beta + change) * unit)
+
+        while found is None or (not found.converged and done < self.max_iter):
+            if found is not None:
+                if found.n_iter < CHUNK or self.callback is not None:
+                    break  # ended by the callback, or by rounding
+                self._refresh(system, found)
+            most = min(CHUNK if self.callback is None else self.max_iter, self.max_iter - done)
+            change = None if found is None else found.beta
+            found = conjugate_gradient(
+                system.product, gradient, system.P, most, self.tol, change, after, objective, gain
+            )
+            done += found.n_iter
+        system.lowest = found.lowest
+        return found, beta + found.beta, done
+
+    def _refresh(self, system: _System, found: Solution) -> None:
+        """Make the preconditioner from more rows where that costs less than the passes still to come."""
+        n, m = system.kept.X.shape
         root = np.sqrt(found.condition)
         rate = np.log((root + 1.0) / max(root - 1.0, 1e-6))
         to_come = 0.5 * np.log(max(float(found.left.max()), 2 * GAIN) / GAIN) / rate
-        more = min(n, max(4 * drawn, sample_size(n, m)))
-        if more > drawn and more * float(features.rank) ** 2 * PRODUCT < 0.5 * to_come * n * m * READ:
-            return self._from_rows(kept, features, more)
-        return P, drawn
+        more = min(n, max(4 * system.drawn, sample_size(n, m)))
+        cost = more * float(system.used.rank) ** 2 * PRODUCT
+        if more > system.drawn and cost < 0.5 * to_come * n * m * READ:
+            system.P, system.drawn, _ = self._from_rows(system.kept, system.used, more)
 
     def _is_felt(
-        self, data: ArrayTraining, features: Features, view: Outlook, found: Solution, square: Array
+        self, data: ArrayTraining, features: Features, view: Outlook, beta: Array, objective: Array
     ) -> bool:
         """Tell whether float32 is felt after all: by predictions of some rows in float64, and by their residuals.
 
@@ -294,10 +255,10 @@ class KeptFalkon:
         Where hardly anything is left to explain, no residual is noise.
         """
         n, r = n_rows(data.X), view.rank
-        assert found.objective is not None
-        if np.any(found.objective < EXPLAINED * square):
+        square = np.square(data.y).sum(axis=0) if data.weight is None else data.weight @ np.square(data.y)
+        if np.any(objective < EXPLAINED * square):
             return True
-        coef = features.mixing[:, :r] @ found.beta
+        coef = features.mixing[:, :r] @ beta
         some = drawn_part(data, LOOKED_AT, self.seed, 92)
         rounded = against32(features.kernel, features.atoms)(some.X).astype(np.float64)
         missed = np.square((block(features.kernel, some.X, features.atoms) - rounded) @ coef)
@@ -306,52 +267,88 @@ class KeptFalkon:
         times = n / n_rows(some.X)
         seen = times * some.sum(ResidualTerm(features, coef))[0][r:]
         spread = view.energy[r:, None] + self.alpha
-        noise = found.objective / max(1.0, float(n if data.weight is None else np.sum(data.weight)))
+        noise = objective / max(1.0, float(n if data.weight is None else np.sum(data.weight)))
         expected = times * noise * np.sum(view.weighted[r:, None] / spread, axis=0)
         lost = np.sum(seen**2 / spread, axis=0) - 2.0 * expected
-        return bool(np.any(np.maximum(cost, lost) > ACCEPTED * found.objective))
+        return bool(np.any(np.maximum(cost, lost) > ACCEPTED * objective))
+
+    def _exactly(
+        self, system: _System, data: ArrayTraining, features: Features, solution: KeptSolution
+    ) -> KeptSolution:
+        """Return the solution after gradients of exact values, with those features that were dropped as well.
+
+        At β + δ the gradient is that at β less (Σ w z zᵀ + alpha·I) δ. The change δ is small, and rounded values
+        are good enough for its product if their noise beside alpha, squared, times what there is to gain, is less
+        than what may be left: a single pass in float64 then serves all rounds, else each round takes one.
+        """
+        view, r = system.view, system.view.rank
+        seen, nothing = GivenFeatures(features.mixing), replace(system.kept, y=np.zeros_like(system.kept.y))
+        begun = np.zeros((features.rank, solution.beta.shape[1]))
+        begun[:r] = solution.beta
+        first, objective = self._at(data, features, begun)
+        each, least = np.square(view.each)[:, None], np.maximum(objective, np.finfo(np.float64).tiny)
+        unseen = float(each[:r].max()) * self._left(system, first, objective)[0]
+        unseen += float(np.max(np.sum((each * first**2)[r:] / self._spread(system, first), axis=0) / least))
+
+        def at(beta: Array) -> tuple[Array, Array]:
+            change = beta - begun
+            if not change.any():
+                return first, objective
+            if 2.0 * unseen > ACCEPTED or view.each.max() > 1.0:
+                return self._at(data, features, beta)
+            lost, square = self._at(nothing, seen, change)
+            return first + lost, objective + square - 2.0 * np.einsum("ij,ij->j", first, change)
+
+        solution = self._refined(system, at, replace(solution, beta=begun), ACCEPTED)
+        solution.words = solution.words or " and gradients computed in float64"
+        return solution
+
+    def _spread(self, system: _System, gradient: Array) -> Array:
+        """Return the diagonal of the system for the features that were dropped."""
+        return np.asarray(self.alpha + system.view.energy[system.view.rank : len(gradient), None])
+
+    def _left(self, system: _System, gradient: Array, objective: Array) -> tuple[float, float]:
+        """Return what is left to gain, as parts of the objective: by features in use, and by those dropped."""
+        r, least = system.view.rank, np.maximum(objective, np.finfo(np.float64).tiny)
+        used = np.square(system.P.half(gradient[:r])).sum(axis=0) / system.lowest
+        dropped = np.sum(gradient[r:] ** 2 / self._spread(system, gradient), axis=0)
+        return float(np.max(used / least, initial=0.0)), float(np.max(dropped / least, initial=0.0))
 
     def _refined(
         self,
-        data: ArrayTraining,
-        features: Any,
-        view: Outlook,
-        product: Callable[[Array], Array],
-        P: Preconditioner,
-        lowest: float,
+        system: _System,
+        at: Callable[[Array], tuple[Array, Array]],
         solution: KeptSolution,
         enough: float,
+        once: bool = False,
     ) -> KeptSolution:
         """Return the solution after gradients in float64, each one pass, and iterations in float32 on them.
 
-        It ends when no more than the part ``enough`` of the objective is left to gain.
-
-        If ``features`` are all of them, those that were dropped are solved for as well: alpha is most of their
-        part of the system.
+        It ends when no more than the part ``enough`` of the objective is left to gain, as a gradient tells, or as
+        the round before lets expect; or after one round, if another gradient follows anyway. If there are
+        coefficients of features that were dropped, these are solved for as well: alpha is most of their part.
         """
-        r, before = view.rank, np.inf
-        beta = np.zeros((features.rank, solution.beta.shape[1]))
-        beta[:r], spread = solution.beta, self.alpha + view.energy[r : features.rank, None]
+        r, before, beta = system.view.rank, np.inf, solution.beta.copy()
         for _ in range(REFINED + 1):
-            gradient, residual = data.sum(ResidualTerm(features, features.mixing @ beta))
-            gradient -= self.alpha * beta
-            objective = residual + self.alpha * np.square(beta).sum(axis=0)
-            left = np.square(P.half(gradient[:r])).sum(axis=0) / lowest
-            left += np.sum(gradient[r:] ** 2 / spread, axis=0)
-            share = float(np.max(left / np.maximum(objective, np.finfo(np.float64).tiny), initial=0.0))
-            if share <= enough:
-                return replace(solution, beta=beta, residual=residual, left=share, converged=True)
-            if not share <= CONTRACTS * before:
+            gradient, objective = at(beta)
+            share, dropped = self._left(system, gradient, objective)
+            if share + dropped <= enough:
+                residual = np.maximum(objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
+                return replace(solution, beta=beta, residual=residual, left=share + dropped, converged=True)
+            if not share + dropped <= CONTRACTS * before:
                 break
-            before = share
-            gain = max(GAIN / 4, 0.1 * view.beside**2 * share)  # no more than float32 can tell
-            found = conjugate_gradient(product, gradient[:r], P, CHUNK, self.tol, None, None, objective, gain)
+            before = share + dropped
+            gain = max(enough / 4, 0.1 * system.view.beside**2 * share)  # no more than float32 can tell
+            found = conjugate_gradient(
+                system.product, gradient[:r], system.P, CHUNK, self.tol, None, None, objective, gain
+            )
+            assert found.objective is not None
             beta[:r] += found.beta
-            beta[r:] += gradient[r:] / spread
+            beta[r:] += gradient[r:] / self._spread(system, gradient)
             solution.n_iter += found.n_iter
-            lowest = min(lowest, found.lowest)
-            expected = 2.0 * share * view.beside**2 + float(found.left.max(initial=0.0))
-            if features.rank == r and found.objective is not None and expected <= enough / 2:
+            system.lowest = min(system.lowest, found.lowest)
+            expected = 2.0 * system.view.beside**2 * share + float(np.nan_to_num(found.left).max(initial=0.0))
+            if once or (dropped == 0.0 and expected <= enough):
                 residual = np.maximum(found.objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
                 return replace(solution, beta=beta, residual=residual, left=expected, converged=True)
-        return KeptSolution(words=f"rounding in float32 leaves {share:.1g} of the objective to gain")
+        return KeptSolution(words=f"rounding in float32 leaves {share + dropped:.1g} of the objective to gain")

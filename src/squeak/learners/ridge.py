@@ -153,8 +153,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
             data, self.intercept_ = centred(data)
         return data, self._dictionary_of(data)
 
-    def _iterated(self, data: Any, d: Dictionary, features: Any) -> Array | None:
-        coef = super()._iterated(data, d, features)
+    def _iterated(self, data: Any, d: Dictionary, features: Any, path: Any = None) -> Array | None:
+        coef = super()._iterated(data, d, features, path)
         self._estimated = (data.n_at_most or UNKNOWN) * len(features.mixing) ** 2 > SMALL
         if coef is not None and not self._estimated:  # a second at most, for deviations that are exact
             self._gram = NormalEquations.sum(data, self._feature_map).gram

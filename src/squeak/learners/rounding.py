@@ -63,6 +63,8 @@ class Outlook:
     """Σ w z² of every feature, estimated."""
     weighted: Any = None
     """Σ w² z²."""
+    each: Any = None
+    """Noise of rounded values beside alpha, for every feature."""
     reason: str = ""
     """Why float32 cannot serve; empty where it can."""
 
@@ -96,7 +98,7 @@ def outlook(data: ArrayTraining, features: Features, alpha: float, seed: int) ->
         return Outlook(0, np.inf, False, reason=words)
     noise = ROUNDED**2 * float(rounding[best])
     most = ROUNDED**2 * float(beside[: best + 1].max())
-    return Outlook(best + 1, float(costs[best]), exactly, noise, most, energy * unit, weighted * unit**2)
+    return Outlook(best + 1, float(costs[best]), exactly, noise, most, energy * unit, weighted * unit**2, beside)
 
 
 def drawn_rows(n: int, count: int, seed: int, stream: int) -> Any:

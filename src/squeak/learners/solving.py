@@ -19,11 +19,12 @@ from squeak.core.rows import same_rows
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.learners.base import DictionaryLearner
-from squeak.learners.cached import kept_in_memory
+from squeak.learners.cached import kept_in_memory, rows_in_memory
 from squeak.learners.choice import DIRECT_UP_TO, faster_solver
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred, near_mean
 from squeak.learners.falkon import CONDITION_WARNING, ProductTerm, RightTerm, conjugate_gradient, preconditioner
 from squeak.learners.kept import KeptFalkon
+from squeak.learners.kept_path import Path, kept_path
 from squeak.learners.metric import gradient_product
 from squeak.learners.normal import UNKNOWN, NormalEquations, residual_sum
 from squeak.learners.rows import all_or_nothing
@@ -130,8 +131,8 @@ class RidgeLearner(DictionaryLearner):
         self._check_choice()
         if self.alpha != "auto":
             check_positive("alpha", self.alpha, " or 'auto'")
-        elif self.solver in ITERATED:
-            raise ValueError("alpha='auto' is chosen from the normal equations: solver='direct' or 'auto'")
+        elif self.solver == "falkon":
+            raise ValueError("alpha='auto' needs solver='direct', 'kept' or 'auto'")
         check_choice("solver", self.solver, "auto", "direct", "falkon", "kept")
         check_choice("preconditioner", self.preconditioner, "auto", "falkon", "voronoi", "krill")
         check_whole("max_iter", self.max_iter)
@@ -159,13 +160,16 @@ class RidgeLearner(DictionaryLearner):
         chosen, self.solver_reason_ = self._chosen(data, d)
         self.solver_, self.n_iter_, self.condition_ = chosen, 1, None
         self.__dict__.pop("residuals_", None)  # of a fit before
+        if chosen == "kept" and isinstance(data, SourceTraining):
+            data = self._loaded(data)
         if self.alpha == "auto":
-            return self._automatic(data, d)
+            coef = self._kept_path(data, d) if self.solver_ == "kept" else None
+            return self._automatic(data, d) if coef is None else coef
         self.alpha_ = float(self.alpha)
         features = self._hold(self._features(d))
         if chosen == "exact":
             return self._exact(data, features)
-        if chosen in ITERATED:
+        if self.solver_ in ITERATED:
             coef = self._iterated(data, d, features)
             if coef is not None:
                 return coef
@@ -183,19 +187,48 @@ class RidgeLearner(DictionaryLearner):
             elif self.alpha != "auto" and isinstance(data, ArrayTraining):
                 chosen, why = faster_solver(data.X, len(d), d.kernel, self.memory_budget)
             elif self.alpha != "auto":
-                chosen = "direct" if len(d) <= DIRECT_UP_TO else "falkon"
+                chosen = "direct" if len(d) <= DIRECT_UP_TO else "kept"
                 why = f"rows that are read from files: one pass up to {DIRECT_UP_TO:,} atoms"
-        elif chosen == "kept" and not isinstance(data, ArrayTraining):
-            chosen, why = "falkon", "rows are not in memory, and are read in every pass"
         if chosen == "direct" and self.alpha != "auto" and not self.regularised and self._is_exact(data, d):
             return "exact", "every row is an atom"
         return chosen, why
 
-    def _iterated(self, data: Any, d: Dictionary, features: Features) -> Array | None:
+    def _loaded(self, data: SourceTraining) -> Training:
+        """Return the rows of a source in memory, less the targets' mean; where they do not fit, say so."""
+        mean = np.zeros(1)
+        shifted: Any = data
+        if data.repeatable and self._has_intercept():
+            shifted, mean = centred(data)
+        loaded = rows_in_memory(shifted, self.memory_budget) if data.repeatable else None
+        if loaded is None:
+            self.solver_ = "direct" if self.alpha == "auto" else "falkon"
+            self.solver_reason_ += "; the rows do not fit in memory, and are read in every pass"
+            return data
+        self.intercept_ = mean
+        self.solver_reason_ += "; the rows were read into memory"
+        return loaded
+
+    def _kept_path(self, data: Any, d: Dictionary) -> Array | None:
+        """Choose alpha by iterations on kept values, and solve; None, and say why, where float32 cannot serve."""
+        features = self._hold(self._features(d))
+        size = float(data.n) if data.weight is None else float(np.sum(data.weight))
+        alphas = alpha_grid(float(diagonal(d.kernel, d.atoms).mean()), size)
+        path = kept_path(data, features, alphas, self.memory_budget, draw_seed(self.random_state))
+        if isinstance(path, str):
+            self.solver_, self.solver_reason_ = "direct", f"{self.solver_reason_}; but {path}, so float64 was used"
+            return None
+        self.alpha_ = path.alpha
+        warn_if_alpha_at_edge(self.alpha_, alphas, path.unexplained, lambda: np.inf)
+        coef = self._iterated(data, d, features, path)
+        if coef is None:
+            self.solver_ = "direct"
+        return coef
+
+    def _iterated(self, data: Any, d: Dictionary, features: Features, path: Path | None = None) -> Array | None:
         """Return the coefficients by conjugate gradients; None where the normal equations are to be solved."""
         if self.solver_ == "kept":
-            coef = self._kept(data, d, features)
-            if coef is not None or len(d) <= DIRECT_UP_TO:
+            coef = self._kept(data, d, features, path)
+            if coef is not None or path is not None or len(d) <= DIRECT_UP_TO:
                 return coef
             self.solver_ = "falkon"
         return self._falkon(data, d, features)
@@ -288,7 +321,7 @@ class RidgeLearner(DictionaryLearner):
             )
         return features.mixing @ self._direct(NormalEquations.sum(data, features))
 
-    def _kept(self, data: Any, d: Dictionary, features: Features) -> Array | None:
+    def _kept(self, data: Any, d: Dictionary, features: Features, path: Path | None = None) -> Array | None:
         """Solve on kernel values in float32; return None, and say why, where those cannot serve."""
         with self._bar() as bar:
             solver = KeptFalkon(
@@ -300,8 +333,9 @@ class RidgeLearner(DictionaryLearner):
                 self.tol,
                 self.callback,
                 lambda: bar.update(1),
+                None if path is None else path.values,
             )
-            found = solver.solve(data, d, features, self._start(d))
+            found = solver.solve(data, d, features, self._start(d) if path is None else path.beta)
         if found.beta is None or (self.callback is None and not found.converged):
             slow = f"{found.n_iter} passes left {found.left:.1g} of the objective to gain"
             self.solver_reason_ += f"; but {found.words or slow}, so float64 was used"

@@ -109,7 +109,7 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
     Parameters
     ----------
     kernel : kernel, optional
-        RBF("median") unless given: the median distance between the first 128 rows. Scale the columns first.
+        RBF("median") unless given: the median distance between rows, each column in units of its scale.
     loss : {"squared"}
     alpha : float
         Ridge of the Newton steps: A begins as alpha·I.
@@ -126,6 +126,12 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         target drifts; or both side by side, the better one of late predicting, at twice the cost.
     step : float
         η = step·σ, in (0, 1]; the papers have 1/2.
+    scale : {"auto", "robust", None}
+        "robust": the scales of columns are learned on the way, as the medians and inter-quartile ranges of a sample
+        of the rows so far, with a soft clip; where they have moved much the learner begins anew with what it
+        remembers of the rows, and ``history_`` says so. None: columns are taken as they are, as the papers'
+        algorithms do. "auto": "robust" where the kernel's width is learned from the rows and the rows are dense
+        and not scaled by a row source; else None.
     random_state : None, int, RandomState or Generator
 
     See Also
@@ -160,7 +166,7 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, random_state
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
     bound : float
@@ -193,7 +199,7 @@ class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
     max_atoms : int or None
         None: the space grows as the data ask.
@@ -226,7 +232,7 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, scale, random_state
         As in :class:`ConKonsClassifier`.
     max_atoms : int or None
         None: the space grows as the data ask.
@@ -255,7 +261,7 @@ class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
 
     References
@@ -282,7 +288,7 @@ class BudgetKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
         As in :class:`ConKonsClassifier`.
 
     Examples

@@ -294,7 +294,8 @@ def regret_bound(model: Any, norm: float) -> float | None:
     KONS: ½(α·norm + Σ gᵀA⁻¹g), which holds for every stream of a curved loss. PROS-N-KONS and B-KONS: with the
     restarts J, ½((J + 1)α·norm + Σ gᵀA⁻¹g) for the steps, and (L²/α)(Tγε/(4(1 − ε)) + 1) + 2JC for the space, ε =
     ½, with the probability that the theorem asks of KORS; at practical sizes the second part is mostly vacuous.
-    None where no theorem is known: CON-KONS, SKETCHED-KONS, a loss without curvature, ``curvature="auto"``.
+    None where no theorem is known: CON-KONS, SKETCHED-KONS, a loss without curvature, ``curvature="auto"``, and
+    scales that are learned on the way.
 
     Parameters
     ----------
@@ -321,7 +322,11 @@ def regret_bound(model: Any, norm: float) -> float | None:
     True
     """
     learner, loss = model.learner_, loss_of(model)
-    if loss.worst_curvature(1.0) == 0.0 or getattr(model, "curvature", "auto") == "auto":
+    if (
+        model.scale_ is not None
+        or loss.worst_curvature(1.0) == 0.0
+        or getattr(model, "curvature", "auto") == "auto"
+    ):
         return None
     if isinstance(learner, KonsLearner):
         if learner.heads[0].chances is not None:

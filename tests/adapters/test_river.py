@@ -93,7 +93,7 @@ def test_a_bad_row_is_one_clear_error_and_changes_nothing():
 
 
 def test_texts_and_gaps_are_columns_of_their_own():
-    """As the same numbers in an array: a column for each value, in the order in which they came up, and for gaps."""
+    """As the same numbers in an array: a column for each value, in the order in which it came up."""
     X, y = rows()
     kinds = np.array(["red", "blue", "green"])[np.arange(60) // 20]
     y = y + 2.0 * (kinds == "blue")

@@ -258,7 +258,7 @@ class ScaledStream(Stream):
 
     def restore(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
-        width, n = width_of(head), checked({"n_seen": whole(low=1)}, {}, content)["n_seen"]
+        width, n = width_of(head) or 0, checked({"n_seen": whole(low=1)}, {}, content)["n_seen"]
         found = checked(REMEMBERED_PARTS, arrays, content, d=width, outputs=self.n_outputs)
         numbers, expected = found["sample_numbers"], min(REMEMBERED, n)
         if {len(numbers), len(found["latest_rows"])} != {expected} or len(np.unique(numbers)) < expected:
@@ -285,7 +285,7 @@ def next_look(n_seen: int) -> int:
     return 1 << n_seen.bit_length()
 
 
-def _checked_history(history: Any, n_seen: int, width: int | None) -> list[dict[str, Any]]:
+def _checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, Any]]:
     """Return the record of a file, or raise where it is none."""
     if not isinstance(history, list):
         raise ValueError("its record of restarts is damaged")
@@ -293,7 +293,7 @@ def _checked_history(history: Any, n_seen: int, width: int | None) -> list[dict[
         known = (
             isinstance(entry, dict) and entry.keys() == {"rows", "columns"} and isinstance(entry["columns"], list)
         )
-        if not known or not all(type(j) is int and 0 <= j < (width or 0) for j in entry["columns"]):
+        if not known or not all(type(j) is int and 0 <= j < width for j in entry["columns"]):
             raise ValueError("its record of restarts is damaged")
         if type(entry["rows"]) is not int or not 0 < entry["rows"] <= n_seen:
             raise ValueError("its record of restarts is damaged")

@@ -31,10 +31,6 @@ class Learner(Protocol):
 
     n_seen: int
 
-    def as_seen(self, X: Rows) -> Rows:
-        """Return rows as the kernel sees them."""
-        return X
-
     @property
     def facts(self) -> dict[str, int]:
         """Atoms, coordinates, growths."""

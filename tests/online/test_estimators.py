@@ -47,7 +47,7 @@ def target_of(name, y, classes=2):
 
 
 def test_every_pair_is_there():
-    assert len(ESTIMATORS) == 20
+    assert len(ESTIMATORS) == 22
     assert {name.removesuffix("Classifier") for name in CLASSIFIERS} == {
         name.removesuffix("Regressor") for name in REGRESSORS
     }

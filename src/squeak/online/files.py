@@ -87,6 +87,7 @@ class InFiles(Saved, BaseEstimator):
             raise ValueError(f"no online estimator is known by the name {name!r}")
         params = {"scale": None, **content["params"]}  # older versions took columns as they were
         model: Any = estimator_from(found, params, kernel)
+        model.set_params(**{name: tuple(value) for name, value in params.items() if isinstance(value, list)})
         model._check_parameters()
         expected = 1
         if is_classifier(model):

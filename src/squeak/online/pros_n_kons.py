@@ -17,16 +17,45 @@ from squeak.samplers.base import check_ridge_beside
 
 
 @parameters
-class _GrowingKons(SecondOrder):
+class GrowingSpace(SecondOrder):
     """The shared part: a space that KORS grows, and what a new coordinate does to the Newton steps."""
 
-    _restarts: ClassVar[bool]
-    _paper_alpha: ClassVar[float] = 1.0
-    _paper_atoms: ClassVar[int | None] = None
+    _restarts: ClassVar[bool] = False
 
     ridge: float = 0.03
     oversampling: float = 1.0
     max_atoms: int | None = 100
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_positive("oversampling", self.oversampling)
+        check_positive("ridge", self.ridge)
+        if self.max_atoms is not None:
+            check_whole("max_atoms", self.max_atoms)
+
+    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Any:
+        ridge = check_ridge_beside(float(self.ridge), kernel, rows)
+        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", self._rule())
+        limit = None if self.max_atoms is None else int(self.max_atoms)
+        space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
+        return NewtonLearner(plan, space, n_outputs, seed)
+
+    @property
+    def n_coordinates_(self) -> int:
+        """The dimension of the space: atoms less those that lay in the span already."""
+        return self._fact("coordinates")
+
+    @property
+    def n_growths_(self) -> int:
+        """How often the space has grown; PROS-N-KONS and B-KONS begin anew each time."""
+        return self._fact("growths")
+
+
+class _GrowingKons(GrowingSpace):
+    """What has one space, and settings in the papers."""
+
+    _paper_alpha: ClassVar[float] = 1.0
+    _paper_atoms: ClassVar[int | None] = None
 
     @classmethod
     def from_paper(cls, **params: Any) -> Any:
@@ -57,35 +86,11 @@ class _GrowingKons(SecondOrder):
         }
         return cls(**(settings | params))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_positive("oversampling", self.oversampling)
-        check_positive("ridge", self.ridge)
-        if self.max_atoms is not None:
-            check_whole("max_atoms", self.max_atoms)
-
-    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> NewtonLearner:
-        ridge = check_ridge_beside(float(self.ridge), kernel, rows)
-        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", self._rule())
-        limit = None if self.max_atoms is None else int(self.max_atoms)
-        space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
-        return NewtonLearner(plan, space, n_outputs, seed)
-
     @property
     def atoms_(self) -> Rows:
         """The rows that span the space."""
         learner: Any = self.learner_
         return None if learner is None else copy_rows(learner.space.scorer.atoms)
-
-    @property
-    def n_coordinates_(self) -> int:
-        """The dimension of the space: atoms less those that lay in the span already."""
-        return self._fact("coordinates")
-
-    @property
-    def n_growths_(self) -> int:
-        """How often the space has grown; PROS-N-KONS and B-KONS begin anew each time."""
-        return self._fact("growths")
 
 
 @parameters

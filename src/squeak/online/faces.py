@@ -137,7 +137,18 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
 
     @contextmanager
     def taking(self, classes: Any) -> Iterator[None]:
-        """Take the classes over; where the very first rows then fail, take them back."""
+        """Take the classes over; where the very first rows then fail, take them back.
+
+        Parameters
+        ----------
+        classes : array of labels or None
+            All labels that may come.
+
+        Returns
+        -------
+        context manager
+            Within which the first rows are learned.
+        """
         if classes is not None:
             self._take_classes(classes)
         try:

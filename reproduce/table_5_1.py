@@ -90,7 +90,9 @@ def run(runs: int = RUNS) -> dict[str, Any]:
             )
         pros = found["PROS-N-KONS"]
         found["BATCH"] = {"loss": pros.pop("batch"), "spread": pros.pop("batch_spread"), "atoms": pros["atoms"]}
-        found["ours"] = repeated(lambda seed: ConKonsRegressor(kernel=RBF("median"), random_state=seed), X, y, runs)
+        found["ours"] = repeated(
+            lambda seed: ConKonsRegressor(kernel=RBF("median"), scale=None, random_state=seed), X, y, runs
+        )
         table[name] = {"rows": len(y), "columns": X.shape[1], "methods": found}
     return {"runs": runs, "table": table} if table else {}
 

@@ -79,7 +79,7 @@ def run(runs: int = RUNS) -> dict[str, Any]:
     for method, maker in FIRST_MAKERS.items():
         first[method] = repeated(maker, X, y, min(runs, 3))
         print(f"  ijcnn1 {method:<12} {100 * first[method]['loss']:.2f}%", flush=True)
-    ours = repeated(lambda seed: ConKonsClassifier(random_state=seed), X, y, runs)
+    ours = repeated(lambda seed: ConKonsClassifier(scale=None, random_state=seed), X, y, runs)
     return {
         "runs": runs,
         "rows": len(y),

@@ -75,21 +75,42 @@ def test_a_feature_that_comes_up_late_is_one_that_was_zero():
 def test_a_bad_row_is_one_clear_error_and_changes_nothing():
     model = RiverRegressor(ConKonsRegressor(RBF(1.0)), seed=0)
     for x, y, words in (
-        ({"a": "red"}, 1.0, "encode it first"),
-        ({"a": np.nan}, 1.0, "(?i)nan"),
+        ({"a": [1.0]}, 1.0, "neither a number nor a text"),
+        ({"a": np.inf}, 1.0, "(?i)inf"),
         ({"a": 1.0}, np.nan, "(?i)nan"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             model.learn_one(x, y)
     assert model._model is None
     model.learn_one({"a": 1.0}, 1.0)
-    with pytest.raises(TypeError, match="encode it first"):
-        model.learn_one({"b": "red"}, 1.0)
+    with pytest.raises(TypeError, match="neither a number nor a text"):
+        model.learn_one({"b": ["red"]}, 1.0)
     assert model._columns.places({}) == {"a": 0}
     with pytest.raises(ValueError, match="spare"):
         RiverRegressor(spare=-1)
     with pytest.raises(NotImplementedError, match="logistic"):
         RiverClassifier().predict_proba_one({})
+
+
+def test_texts_and_gaps_are_columns_of_their_own():
+    """As the same numbers in an array: a column for each value, in the order in which it came up."""
+    X, y = rows()
+    kinds = np.array(["red", "blue", "green"])[np.arange(60) // 20]
+    y = y + 2.0 * (kinds == "blue")
+    plain = ConKonsRegressor(RBF(1.0), random_state=0)
+    model = RiverRegressor(ConKonsRegressor(RBF(1.0)), spare=2, seed=0)
+    known: list[float] = []
+    for i, (row, target) in enumerate(zip(X, y, strict=True)):
+        gap = i % 9 == 5
+        number = np.mean(known) if gap else row[0]
+        # the columns: a, kind=red, a is missing, kind=blue; no column is left for green
+        expected = np.array([number, kinds[i] == "red", gap, kinds[i] == "blue"], dtype=float)
+        x = {"a": None if gap else row[0], "kind": str(kinds[i])}
+        assert model.predict_one(x) == pytest.approx(plain.predict_one(expected), abs=1e-9)
+        model.learn_one(x, target)
+        plain.learn_one(expected, target)
+        known += [] if gap else [row[0]]
+    assert model.predict_one({"a": float("nan"), "kind": "red"}) == model.predict_one({"a": None, "kind": "red"})
 
 
 def test_many_classes_in_a_pipeline_are_learned():

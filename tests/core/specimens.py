@@ -325,6 +325,10 @@ for name in online.__all__:
 SPECIMENS["online, warming up"] = Specimen(
     lambda: online.ProsNKonsRegressor(random_state=0).partial_fit(X[:20], Y[:20]), use_online_regressor
 )
+SPECIMENS["online, scaled"] = Specimen(
+    lambda: online.ConKonsRegressor(RBF(1.0), scale="robust", max_atoms=8, random_state=0).fit(X[:40], Y[:40]),
+    use_online_regressor,
+)
 SPECIMENS["online, three classes"] = Specimen(
     lambda: online.ConKonsClassifier(RBF(1.0), random_state=0).fit(X, LABELS), use_online_classifier
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from squeak.core.seeds import SAMPLE, coins
+
 
 def explicit_newton(Phi, y, loss, alpha, bound, eta, include=None):
     """Return predictions and a record of every round of ONS: A_0 = αI, A += η g gᵀ, clipped by the A-projection.
@@ -73,3 +75,42 @@ def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts):
                 A = bridge @ (A - alpha * np.eye(len(old))) @ bridge.T + alpha * np.eye(len(M))
                 v = bridge @ v
     return np.array(out)
+
+
+def literal_scaled(X, y, make, seed, *, remembered, looks):
+    """Return predictions of a stream whose scales are learned on the way, row by row as its definition says.
+
+    ``make(rows)`` gives an inner learner whose width was learned from scaled rows. After the numbers of rows in
+    ``looks`` the medians and inter-quartile ranges of a reservoir sample are taken; where they have moved, or rows
+    are few, an inner learner begins anew with the sample and the latest rows.
+    """
+    u = coins(seed, 0, len(y), SAMPLE)
+    sample, out, inner, centre, spread, restarts = [], [], None, None, None, []
+
+    def scaled(x):
+        z = np.where(np.isinf(spread), 0.0, (x - centre) / spread)
+        return z / np.sqrt(1.0 + (z / 3.0) ** 2)
+
+    for t, (x, target) in enumerate(zip(X, y, strict=True)):
+        out.append(0.0 if inner is None else inner.test_then_train_one(scaled(x), target))
+        if t < remembered:
+            sample.append(t)
+        elif int(u[t] * (t + 1)) < remembered:
+            sample[int(u[t] * (t + 1))] = t
+        if t + 1 not in looks:
+            continue
+        low, middle, high = np.percentile(X[sample], [25, 50, 75], axis=0)
+        width = np.where(high > low, high - low, 1.5 * np.abs(X[sample] - middle).mean(axis=0))
+        width = np.where(np.ptp(X[sample], axis=0) == 0, np.inf, width)
+        if t + 1 > 128:
+            with np.errstate(invalid="ignore"):
+                ratio = np.where(np.isinf(width) & np.isinf(spread), 1.0, width / spread)
+            shift = np.abs(middle - centre) / np.maximum(width, spread)
+            if np.all((ratio <= 2) & (ratio >= 0.5) & (shift <= 2)):
+                continue
+            restarts.append(t + 1)
+        centre, spread = middle, width
+        known = sorted({*sample, *range(max(0, t + 1 - remembered), t + 1)})
+        inner = make(scaled(X[sample]))
+        inner.partial_fit(scaled(X[known]), y[known])
+    return np.array(out), restarts

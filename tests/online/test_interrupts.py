@@ -93,7 +93,7 @@ def test_classes_of_a_first_call_that_failed_are_forgotten(data):
     ],
 )
 def test_rows_that_tell_no_width_are_named_and_leave_a_learner_that_goes_on(X, message):
-    model = ConKonsRegressor(random_state=0)
+    model = ConKonsRegressor(scale=None, random_state=0)
     y = np.ones(200)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -151,7 +151,7 @@ def fit(
         source = source_from(automatic, data, target, seed=seed)
         why = None if "kernel" in given else too_many(source)
         if why is None:
-            classes = _is_classification(task, source, quiet)
+            classes = is_classification(task, source, quiet)
             fit_auto(source, out, classes, max_atoms, time_budget, seed, quiet)
             return
     if time_budget is not None:
@@ -188,7 +188,7 @@ def fit(
         "verbose": 0 if quiet else 1,
     }
     learner: Any
-    if _is_classification(task, source, quiet):
+    if is_classification(task, source, quiet):
         learner = sq.KernelClassifier(**params, loss=loss.value, class_weight=or_none(class_weight))
     else:
         if class_weight is not ClassWeight.none:
@@ -321,20 +321,25 @@ def _alpha(text: str) -> float | str:
         raise typer.BadParameter(f"--alpha is a number or 'auto', not {text!r}") from None
 
 
-def _is_classification(task: Task, source: Any, quiet: bool) -> bool:
+def is_classification(task: Task, source: Any, quiet: bool) -> bool:
     """Tell whether the target is classes, and say so where nobody did."""
     if task is not Task.auto:
         return task is Task.classification
     for block in source.blocks():
-        values, kind = np.unique(block.y), block.y.dtype.kind
-        few = len(values) <= min(MOST_CODES, len(block.y) // ROWS_OF_A_CODE)
-        if kind not in "OUSb" and not (few and np.array_equal(values, np.round(values))):
-            return False
-        if not quiet:
-            other = "" if kind in "OUS" else "; --task regression predicts numbers"
-            echo(f"the target has {len(values):,} different values, learned as classes{other}", err=True)
-        return True
+        return holds_classes(block.y, quiet)
     raise ValueError("there are no rows")
+
+
+def holds_classes(y: Any, quiet: bool) -> bool:
+    """Tell whether the first targets look like classes: text, truth values, or few whole numbers; and say so."""
+    values, kind = np.unique(y), y.dtype.kind
+    few = len(values) <= min(MOST_CODES, len(y) // ROWS_OF_A_CODE)
+    if kind not in "OUSb" and not (few and np.array_equal(values, np.round(values))):
+        return False
+    if not quiet:
+        other = "" if kind in "OUS" else "; --task regression predicts numbers"
+        echo(f"the target has {len(values):,} different values, learned as classes{other}", err=True)
+    return True
 
 
 def _loaded(path: Path) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.errors import echo
+from squeak.cli.live import FIRST_ROWS, STDIN, Predictions, following, live_source
+from squeak.cli.models import Task, holds_classes, is_classification
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -19,12 +23,13 @@ from squeak.cli.options import (
     Seed,
     given_options,
     kernel_of,
+    names_of,
     positive,
     refuse_settled,
 )
 from squeak.cli.outputs import Overwrite, check_figure, check_outputs, going_on, same_file
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
-from squeak.cli.reading import Shuffled, source_from
+from squeak.cli.reading import Scale, Shuffled, source_from
 
 Method = StrEnum(
     "Method", {"con": "con-kons", "pros": "pros-n-kons", "budget": "b-kons", "fogd": "fogd", "nogd": "nogd"}
@@ -32,14 +37,12 @@ Method = StrEnum(
 """The online learners that the command knows."""
 LEARNERS = dict(zip(Method, ("ConKons", "ProsNKons", "BudgetKons", "FOGD", "NOGD"), strict=True))
 
-Task = StrEnum("Task", ["regression", "classification"])
-"""What the target is."""
-
 Curvature = StrEnum("Curvature", ["adaptive", "worst", "auto"])
 """How fast second-order learners grow sure of themselves."""
 
 SETTLED = BY_PREPROCESSING | {
     "task",
+    "classes",
     "method",
     "kernel",
     "length_scale",
@@ -50,6 +53,20 @@ SETTLED = BY_PREPROCESSING | {
     "seed",
 }
 """Options that a saved learner has settled."""
+
+
+@dataclass(frozen=True)
+class Streamed(Shuffled):
+    """How rows are read that come one after the other: their scales are learned on the way unless it is said."""
+
+    scale: Annotated[
+        Scale | None,
+        typer.Option(help="Learned from the first rows and frozen, or none.", show_default="learned on the way"),
+    ] = None  # type: ignore[assignment]
+
+    def choices(self) -> dict[str, Any]:
+        """Return the parameters that choose columns and what becomes of them."""
+        return super().choices() if self.scale is not None else replace(self, scale=Scale.none).choices()
 
 
 def renamed(value: float | None) -> None:
@@ -63,9 +80,14 @@ def online(
     data: Data,
     *,
     target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
-    task: Annotated[Task, typer.Option(help="What the target is.")] = Task.regression,
+    task: Annotated[
+        Task, typer.Option(help="auto: text, truth values and a few small whole numbers are classes.")
+    ] = Task.auto,
+    classes: Annotated[
+        str | None, typer.Option(help="All classes, by commas, where the first rows may lack some.")
+    ] = None,
     method: Annotated[Method, typer.Option(help="The learner.")] = Method.con,
-    reading: Shuffled,
+    reading: Streamed,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: LengthScale = "median",
     max_atoms: Annotated[
@@ -87,6 +109,13 @@ def online(
     resume: Annotated[
         Path | None, typer.Option(help="Go on with a learner saved before.", show_default=False)
     ] = None,
+    predictions: Annotated[
+        str | None,
+        typer.Option(help="Write predictions and targets here as they are made (CSV; - is standard output)."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more rows at the end of a CSV file, until Ctrl-C.")
+    ] = False,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the loss against rows here (png, svg or pdf).", show_default=False)
     ] = None,
@@ -96,57 +125,128 @@ def online(
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Learn from every row of DATA as it comes: each is predicted first, and the loss so far is shown."""
+    """Learn from every row of DATA as it comes: each is predicted first, and the loss so far is shown.
+
+    DATA may be - for lines of CSV on standard input.
+    """
     import squeak as sq
     from squeak.online import progressive_validation
     from squeak.online.base import OnlineEstimator
 
+    live = follow or STDIN in data
+    _check_live(data, reading, follow=follow, live=live, checkpoint=checkpoint)
     if resume is not None:
         refuse_settled(context, SETTLED, "--resume goes on with a learner as it was")
     check_figure(figure)
     in_place = resume is not None and out is not None and same_file(resume, out)  # the learner goes on in its file
+    written = None if predictions in (None, STDIN) else Path(str(predictions))
     check_outputs(
-        [*data, None if in_place else resume],
+        [*(name for name in data if name != STDIN), None if in_place else resume],
         overwrite=overwrite,
         squeak_files=[out],
-        others=[figure],
+        others=[figure, written],
         states=[checkpoint],
     )
-    if resume is not None:
-        model = OnlineEstimator.load(resume)
-        known: Any = model.preprocessing_
-    else:
-        if method is Method.fogd and "max_atoms" in given_options(context):
-            raise typer.BadParameter("--max-atoms is not for fogd, whose features are random")
-        model = _model(task, method, kernel_of(kernel, length_scale), max_atoms, curvature, alpha, step, seed)
-        known = "learn"
-    source = source_from(reading, data, target, preprocessing=known, seed=seed)
-    with going_on(checkpoint, quiet):
-        progress = progressive_validation(
-            model, source, checkpoint=checkpoint, every=every, verbose=0 if quiet else 1
-        )
+    model: Any = None if resume is None else OnlineEstimator.load(resume)
+    known: Any = "learn" if model is None else model.preprocessing_
+    with ExitStack() as stack:
+        first: Any = None
+        if live:
+            rows = reading.learn_rows if "learn_rows" in given_options(context) else FIRST_ROWS
+            read = stack.enter_context(following(Path(data[0]))) if follow else _standard_input()
+            label = data[0] if follow else "standard input"
+            source, first = live_source(reading, read, label, target, preprocessing=known, first_rows=rows)
+        else:
+            source = source_from(reading, data, target, preprocessing=known, seed=seed)
+        if model is None:
+            labels = is_classification(task, source, quiet) if first is None else _has_classes(task, first, quiet)
+            if method is Method.fogd and "max_atoms" in given_options(context):
+                raise typer.BadParameter("--max-atoms is not for fogd, whose features are random")
+            kernel_asked = kernel_of(kernel, length_scale)
+            model = _model(labels, method, kernel_asked, max_atoms, curvature, alpha, step, seed)
+            model.set_params(scale="auto" if reading.scale is None else None)
+        each = None if predictions is None else Predictions(predictions, goes_on=checkpoint is not None)
+        if each is not None:
+            stack.callback(each.close)
+        with going_on(checkpoint, quiet):
+            progress = progressive_validation(
+                model,
+                source,
+                checkpoint=checkpoint,
+                every=every,
+                classes=_labels(classes, first, source),
+                each=each,
+                verbose=0 if quiet else 1,
+            )
+
+    def tell(words: str) -> None:
+        echo(words, err=predictions == STDIN)
+
     n = len(progress.losses)
     words = "error rate" if hasattr(model, "classes_") else "squared error"
     last = progress.losses[-max(1, n // 10) :].mean()
-    echo(
+    tell(
         f"{type(model).__name__}: {n:,} rows in {progress.seconds:.2f} s, {progress.seconds / n * 1e6:.1f} µs a row"
     )
-    echo(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
-    echo(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
+    tell(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
+    tell(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
+    if model.history_:
+        times = ", ".join(f"{entry['rows']:,}" for entry in model.history_)
+        tell(f"began anew after {times} rows, for scales of columns had moved")
     if source.skipped_:
-        echo(f"{source.skipped_:,} rows were skipped")
+        tell(f"{source.skipped_:,} rows were skipped")
     if figure is not None:
         from squeak.report import draw_progress
 
         draw_progress(progress, figure)
-        echo(f"wrote {figure}")
+        tell(f"wrote {figure}")
     if out is not None:
         sq.save(model, out)
-        echo(f"wrote {out}")
+        tell(f"wrote {out}")
+
+
+def _check_live(data: list[str], reading: Streamed, *, follow: bool, live: bool, checkpoint: Path | None) -> None:
+    """Refuse options that do not go with rows that come as time passes."""
+    if not live:
+        return
+    if len(data) > 1:
+        raise typer.BadParameter("standard input, or a file to follow, is read alone")
+    if follow and (data[0] == STDIN or not Path(data[0]).is_file()):
+        raise typer.BadParameter("--follow is for a CSV file that is there")
+    if reading.shuffle:
+        raise typer.BadParameter("--shuffle is for files that are there as a whole")
+    if checkpoint is not None:
+        raise typer.BadParameter(
+            "--checkpoint is for files that are there as a whole; --out keeps the learner, --resume goes on with it"
+        )
+
+
+def _standard_input() -> Any:
+    import sys
+
+    from squeak.data.lines import from_descriptor
+
+    return from_descriptor(sys.stdin.fileno())
+
+
+def _has_classes(task: Task, first: Any, quiet: bool) -> bool:
+    """Tell whether the targets of the first rows are classes."""
+    return holds_classes(first, quiet) if task is Task.auto else task is Task.classification
+
+
+def _labels(classes: str | None, first: Any, source: Any) -> Any:
+    """Return the classes that were named, as numbers where the targets are."""
+    import numpy as np
+
+    if classes is None:
+        return None
+    y = next(iter(source.blocks())).y if first is None else first
+    named = np.array(names_of(classes))
+    return named if y.dtype.kind in "OUS" else named.astype(float).astype(y.dtype)
 
 
 def _model(
-    task: Task,
+    labels: bool,
     method: Method,
     kernel: Any,
     max_atoms: int,
@@ -158,7 +258,7 @@ def _model(
     """Return the learner that the options ask for."""
     from squeak import online as room
 
-    kind = "Classifier" if task is Task.classification else "Regressor"
+    kind = "Classifier" if labels else "Regressor"
     params: dict[str, Any] = {"kernel": kernel, "random_state": seed}
     if method in (Method.fogd, Method.nogd):
         if alpha is not None or curvature is not Curvature.adaptive:

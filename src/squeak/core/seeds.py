@@ -45,10 +45,11 @@ def generator_at(seed: int, *place: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=place)))
 
 
-def coins(seed: int, first_row: int, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def coins(seed: int, first_row: int, n: int, kind: int = COINS) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the uniform numbers of rows ``first_row`` to ``first_row + n - 1`` of a stream.
 
-    Row t always gets the same number, however the stream is cut into blocks.
+    Row t always gets the same number, however the stream is cut into blocks. ``kind``: what they decide; numbers of
+    another kind are independent.
     """
-    bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(COINS,)))
+    bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(kind,)))
     return np.random.Generator(bits.advance(first_row)).random(n)

@@ -37,7 +37,7 @@ META_COST = 128 * 2**20
 DEEPEST = 100
 """How deep lists and dicts may lie within each other in meta.json."""
 
-MEMBER_LIMIT = 64
+MEMBER_LIMIT = 4096
 LARGEST_FILE = 2**32 - 2**20
 """Beyond this a zip needs fields that we neither write nor read."""
 

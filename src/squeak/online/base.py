@@ -21,6 +21,8 @@ from squeak.online.stream import Learner, Tested
 LARGEST_TARGET = 1e150
 """A larger target's square is not a number that float64 has."""
 
+SCALES = ("auto", "robust", None)
+
 LARGEST_BLOCK = 8192
 """Rows of a block at most, where a pass is cut into a number of them."""
 
@@ -35,11 +37,14 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
     """Told to scikit-learn: after the 200 rows of its checks, a learner that restarts has learned little."""
     loss: str
     bound: float | None
+    scale: str | None
 
     def _check_parameters(self) -> None:
         loss_named(self.loss, labels=self._labels)
         if self.bound is not None and check_positive("bound", self.bound, " or None") >= LARGEST_TARGET:
             raise ValueError(f"bound must be below {LARGEST_TARGET:g}; it is {self.bound!r}")
+        if self.scale not in SCALES:
+            raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}; it is {self.scale!r}")
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Forget everything, then predict and learn from each row of ``X`` once, in order.
@@ -227,7 +232,7 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
         targets = self._encode(np.asarray([] if y is None else y), False)
         if y is not None and len(targets) != n_rows(rows):
             raise ValueError(f"there are {n_rows(rows)} rows and {len(targets)} targets")
-        return rows, targets
+        return self._stream.as_seen(rows), targets
 
     def answers(self, scores: Array) -> Any:
         """Return what scores of the learner stand for."""
@@ -328,6 +333,25 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
         """The sizes of what was learned, by name: atoms, coordinates, growths; none while the width is unknown."""
         self._needs_rows()
         return {} if self._stream.learner is None else dict(self._stream.learner.facts)
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """The times at which the learner began anew because scales had moved.
+
+        For each, ``rows`` that had been seen and the numbers of the ``columns`` whose scale had moved.
+        """
+        self._needs_rows()
+        return [dict(entry) for entry in self._stream.history]
+
+    @property
+    def scale_(self) -> tuple[Array, Array] | None:
+        """The centre and the spread of every column now; None where columns are taken as they are.
+
+        The spread of a column that has been constant is infinite: the kernel does not see it yet.
+        """
+        self._needs_rows()
+        found = self._stream.scale
+        return None if found is None else (found.centre.copy(), found.spread)
 
     @property
     def n_atoms_(self) -> int:

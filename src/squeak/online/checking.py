@@ -17,7 +17,8 @@ from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.data import Block
 from squeak.online.files import InFiles
-from squeak.online.stream import Stream
+from squeak.online.scaling import ScaledStream
+from squeak.online.stream import Stream, needs_rows
 from squeak.samplers.base import own_kernel
 
 _dot = get_blas_funcs("dot", dtype=np.float64)
@@ -30,6 +31,7 @@ class ChecksRows(InFiles):
 
     _labels: ClassVar[bool]
     random_state: Any
+    scale: str | None
     n_features_in_: int
 
     @property
@@ -67,11 +69,19 @@ class ChecksRows(InFiles):
             check_same_kind(self._head, rows)
         encoded = self._encode(targets, first)
         if first:
-            stream = Stream(
-                self._build, kernel, encoded.shape[1], draw_seed(self.random_state), getattr(self, "_coming", None)
-            )
+            coming = getattr(self, "_coming", None)
+            kind = ScaledStream if self._scales(kernel, rows, coming) else Stream
+            stream = kind(self._build, kernel, encoded.shape[1], draw_seed(self.random_state), coming)
             self._head, self._stream = copy_rows(take(rows, slice(0, 1))), stream
         return rows, encoded
+
+    def _scales(self, kernel: Any, rows: Rows, coming: Any) -> bool:
+        """Tell whether the scales of columns are learned on the way; ``coming``: the rows' preprocessing."""
+        if self.scale == "robust" and not isinstance(rows, np.ndarray):
+            raise ValueError("scale='robust' is for dense rows: pass scale=None")
+        scaled = coming is not None and coming.scale is not None
+        wanted = self.scale == "auto" and needs_rows(kernel) and not scaled
+        return isinstance(rows, np.ndarray) and (wanted or self.scale == "robust")
 
     def _check_new(self, X: Any) -> Rows:
         if isinstance(X, Block):

@@ -16,6 +16,7 @@ from squeak.core.state import checked, numbers
 from squeak.core.types import Array, Rows
 from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.online.base import OnlineEstimator
+from squeak.online.stream import Tested
 from squeak.samplers.checkpoint import Resumable
 from squeak.samplers.dictionary import preprocessing_from_parts
 
@@ -48,13 +49,20 @@ class OnlineRun(Resumable):
     """A pass of test-then-train, as :class:`squeak.samplers.checkpoint.Run` keeps it.
 
     ``model``: as it is before the first row of the pass. ``y``: the targets of rows that are no row source.
-    ``told``: called after every block with how many rows there were more.
+    ``told``: called after every block with how many rows there were more. ``each``: called with the block as it was
+    tested, and the number of rows before it.
     """
 
     kind = OnlineEstimator.kind
 
-    def __init__(self, model: Any, y: Any, told: Callable[[int, float, int], None]) -> None:
-        self.model, self.y, self.told = model, y, told
+    def __init__(
+        self,
+        model: Any,
+        y: Any,
+        told: Callable[[int, float, int], None],
+        each: Callable[[Tested, int], None] | None = None,
+    ) -> None:
+        self.model, self.y, self.told, self.each = model, y, told, each
         self.losses: list[Array] = []
         self.surrogate: list[Array] = []
         self.points: list[Array] = []
@@ -74,6 +82,8 @@ class OnlineRun(Resumable):
             seen, lost = int(rows), float(self.losses[0].sum())
             self.told(seen, lost / seen, int(atoms))
         for tested in self.model.test_then_train_blocks(X, self.y, n_blocks=POINTS, start=start):
+            if self.each is not None:
+                self.each(tested, seen)
             surrogate = tested.surrogate
             losses = tested.errors if hasattr(self.model, "classes_") else surrogate
             seen, spent, lost = seen + len(losses), spent + tested.seconds, lost + float(losses.sum())

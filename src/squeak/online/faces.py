@@ -93,7 +93,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         -------
         self
         """
-        with self._taking(classes):
+        with self.taking(classes):
             return self._read(X, y)
 
     def learn_one(self, x: Any, y: Any, classes: Any = None) -> None:
@@ -117,7 +117,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         """
         if classes is None:
             return super().test_then_train_one(x, y)
-        with self._taking(classes):
+        with self.taking(classes):
             return super().test_then_train_one(x, y)
 
     @by_blocks
@@ -136,8 +136,19 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     @contextmanager
-    def _taking(self, classes: Any) -> Iterator[None]:
-        """Take the classes over; where the very first rows then fail, take them back."""
+    def taking(self, classes: Any) -> Iterator[None]:
+        """Take the classes over; where the very first rows then fail, take them back.
+
+        Parameters
+        ----------
+        classes : array of labels or None
+            All labels that may come.
+
+        Returns
+        -------
+        context manager
+            Within which the first rows are learned.
+        """
         if classes is not None:
             self._take_classes(classes)
         try:

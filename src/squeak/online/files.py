@@ -14,6 +14,7 @@ from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.core.saved import LabelsPiece, Layout, Parts, Saved, put_together, take_apart
 from squeak.core.types import Rows
+from squeak.online.scaling import ScaledStream
 from squeak.online.stream import Learner, Stream
 from squeak.samplers.base import own_kernel
 from squeak.samplers.dictionary import preprocessing_from_parts, preprocessing_parts
@@ -84,7 +85,9 @@ class InFiles(Saved, BaseEstimator):
         found = getattr(online, str(name), None) if name in online.__all__ else None
         if not (isinstance(found, type) and issubclass(found, InFiles)):
             raise ValueError(f"no online estimator is known by the name {name!r}")
-        model: Any = estimator_from(found, content["params"], kernel)
+        params = {"scale": None, **content["params"]}  # older versions took columns as they were
+        model: Any = estimator_from(found, params, kernel)
+        model.set_params(**{name: tuple(value) for name, value in params.items() if isinstance(value, list)})
         model._check_parameters()
         expected = 1
         if is_classifier(model):
@@ -105,7 +108,8 @@ class InFiles(Saved, BaseEstimator):
             check_stored(resolved, head)
         if content["stream"]["learner"] is not None:
             model._check_stored(arrays, outputs)
-        stream = Stream(model._build, own_kernel(model.kernel), outputs, 0, preprocessing)
+        kind_of = ScaledStream if content["stream"].get("scaled") is True else Stream
+        stream = kind_of(model._build, own_kernel(model.kernel), outputs, 0, preprocessing)
         stream.restore(arrays, content["stream"], resolved, head)
         model._head, model._stream = head, stream
         if width_of(head) is not None:

@@ -174,6 +174,7 @@ class FirstOrder(OnlineEstimator):
     step: float = 0.5
     schedule: str = "sqrt"
     bound: float | None = None
+    scale: str | None = "auto"
     random_state: RandomState = None
 
     def _check_parameters(self) -> None:
@@ -224,6 +225,8 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
         No step where the error is no larger.
     bound : float or None
         Predictions are clipped to [−bound, bound]; None: the largest absolute target so far.
+    scale : {"auto", "robust", None}
+        As in :class:`ConKonsRegressor`.
     random_state : ignored
 
     References
@@ -249,7 +252,7 @@ class KernelOGDClassifier(HingeDefaults, _KernelOGD, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, step, schedule, penalty, random_state
+    kernel, step, schedule, penalty, scale, random_state
         As in :class:`KernelOGDRegressor`.
     loss : {"hinge", "logistic", "squared_hinge", "squared"}
     bound : float

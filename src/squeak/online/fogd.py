@@ -183,6 +183,8 @@ class FOGDRegressor(_FOGD, OnlineRegressor):
         2D: a cosine and a sine for each of D frequencies; an odd number is rounded up.
     loss, step, schedule, tube, bound
         As in :class:`KernelOGDRegressor`.
+    scale : {"auto", "robust", None}
+        As in :class:`ConKonsRegressor`.
     random_state : None, int, RandomState or Generator
 
     References
@@ -208,7 +210,7 @@ class FOGDClassifier(HingeDefaults, _FOGD, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, n_features, step, schedule, random_state
+    kernel, n_features, step, schedule, scale, random_state
         As in :class:`FOGDRegressor`.
     loss, bound
         As in :class:`KernelOGDClassifier`.
@@ -230,7 +232,7 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, n_features, loss, step, schedule, tube, bound, random_state
+    kernel, n_features, loss, step, schedule, tube, bound, scale, random_state
         As in :class:`FOGDRegressor`.
     max_atoms : int
         The budget.
@@ -259,7 +261,7 @@ class DualSGDClassifier(HingeDefaults, _DualSGD, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, n_features, max_atoms, step, schedule, random_state
+    kernel, n_features, max_atoms, step, schedule, scale, random_state
         As in :class:`DualSGDRegressor`.
     loss, bound
         As in :class:`KernelOGDClassifier`.

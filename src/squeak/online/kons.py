@@ -222,7 +222,7 @@ class KonsRegressor(_Kons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, bound, curvature, step, random_state
+    kernel, loss, alpha, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`; curvature is "adaptive" or "worst".
 
     References
@@ -246,7 +246,7 @@ class KonsClassifier(_Kons, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, bound, curvature, step, random_state
+    kernel, loss, alpha, bound, curvature, step, scale, random_state
         As in :class:`ConKonsClassifier`; curvature is "adaptive" or "worst".
 
     Examples

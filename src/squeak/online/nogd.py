@@ -109,6 +109,8 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
         How many eigenvectors are used.
     loss, step, schedule, tube, bound
         As in :class:`KernelOGDRegressor`.
+    scale : {"auto", "robust", None}
+        As in :class:`ConKonsRegressor`.
     random_state : ignored
 
     References
@@ -134,7 +136,7 @@ class NOGDClassifier(HingeDefaults, _NOGD, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, max_atoms, rank, step, schedule, random_state
+    kernel, max_atoms, rank, step, schedule, scale, random_state
         As in :class:`NOGDRegressor`.
     loss, bound
         As in :class:`KernelOGDClassifier`.

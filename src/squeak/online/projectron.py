@@ -99,6 +99,8 @@ class ProjectronRegressor(_Projectron, OnlineRegressor):
         Once so many rows are kept, all others are projected.
     loss, step, schedule, tube, bound
         As in :class:`KernelOGDRegressor`.
+    scale : {"auto", "robust", None}
+        As in :class:`ConKonsRegressor`.
     random_state : ignored
 
     References
@@ -127,7 +129,7 @@ class ProjectronClassifier(_Projectron, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, tol, max_atoms, step, schedule, random_state
+    kernel, tol, max_atoms, step, schedule, scale, random_state
         As in :class:`ProjectronRegressor`; the step is 1 at every mistake.
     bound : float
         Scores are clipped to [−bound, bound].

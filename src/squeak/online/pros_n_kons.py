@@ -17,16 +17,45 @@ from squeak.samplers.base import check_ridge_beside
 
 
 @parameters
-class _GrowingKons(SecondOrder):
+class GrowingSpace(SecondOrder):
     """The shared part: a space that KORS grows, and what a new coordinate does to the Newton steps."""
 
-    _restarts: ClassVar[bool]
-    _paper_alpha: ClassVar[float] = 1.0
-    _paper_atoms: ClassVar[int | None] = None
+    _restarts: ClassVar[bool] = False
 
     ridge: float = 0.03
     oversampling: float = 1.0
     max_atoms: int | None = 100
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_positive("oversampling", self.oversampling)
+        check_positive("ridge", self.ridge)
+        if self.max_atoms is not None:
+            check_whole("max_atoms", self.max_atoms)
+
+    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Any:
+        ridge = check_ridge_beside(float(self.ridge), kernel, rows)
+        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", self._rule())
+        limit = None if self.max_atoms is None else int(self.max_atoms)
+        space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
+        return NewtonLearner(plan, space, n_outputs, seed)
+
+    @property
+    def n_coordinates_(self) -> int:
+        """The dimension of the space: atoms less those that lay in the span already."""
+        return self._fact("coordinates")
+
+    @property
+    def n_growths_(self) -> int:
+        """How often the space has grown; PROS-N-KONS and B-KONS begin anew each time."""
+        return self._fact("growths")
+
+
+class _GrowingKons(GrowingSpace):
+    """What has one space, and settings in the papers."""
+
+    _paper_alpha: ClassVar[float] = 1.0
+    _paper_atoms: ClassVar[int | None] = None
 
     @classmethod
     def from_paper(cls, **params: Any) -> Any:
@@ -57,35 +86,11 @@ class _GrowingKons(SecondOrder):
         }
         return cls(**(settings | params))
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_positive("oversampling", self.oversampling)
-        check_positive("ridge", self.ridge)
-        if self.max_atoms is not None:
-            check_whole("max_atoms", self.max_atoms)
-
-    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> NewtonLearner:
-        ridge = check_ridge_beside(float(self.ridge), kernel, rows)
-        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", self._rule())
-        limit = None if self.max_atoms is None else int(self.max_atoms)
-        space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
-        return NewtonLearner(plan, space, n_outputs, seed)
-
     @property
     def atoms_(self) -> Rows:
         """The rows that span the space."""
         learner: Any = self.learner_
         return None if learner is None else copy_rows(learner.space.scorer.atoms)
-
-    @property
-    def n_coordinates_(self) -> int:
-        """The dimension of the space: atoms less those that lay in the span already."""
-        return self._fact("coordinates")
-
-    @property
-    def n_growths_(self) -> int:
-        """How often the space has grown; PROS-N-KONS and B-KONS begin anew each time."""
-        return self._fact("growths")
 
 
 @parameters
@@ -109,7 +114,7 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
     Parameters
     ----------
     kernel : kernel, optional
-        RBF("median") unless given: the median distance between the first 128 rows. Scale the columns first.
+        RBF("median") unless given: the median distance between rows, each column in units of its scale.
     loss : {"squared"}
     alpha : float
         Ridge of the Newton steps: A begins as alpha·I.
@@ -126,6 +131,12 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         target drifts; or both side by side, the better one of late predicting, at twice the cost.
     step : float
         η = step·σ, in (0, 1]; the papers have 1/2.
+    scale : {"auto", "robust", None}
+        "robust": the scales of columns are learned on the way, as the medians and inter-quartile ranges of a sample
+        of the rows so far, with a soft clip; where they have moved much the learner begins anew with what it
+        remembers of the rows, and ``history_`` says so. None: columns are taken as they are, as the papers'
+        algorithms do. "auto": "robust" where the kernel's width is learned from the rows and the rows are dense
+        and not scaled by a row source; else None.
     random_state : None, int, RandomState or Generator
 
     See Also
@@ -160,7 +171,7 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, random_state
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
     bound : float
@@ -193,7 +204,7 @@ class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
     max_atoms : int or None
         None: the space grows as the data ask.
@@ -226,7 +237,7 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, scale, random_state
         As in :class:`ConKonsClassifier`.
     max_atoms : int or None
         None: the space grows as the data ask.
@@ -255,7 +266,7 @@ class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
 
     References
@@ -282,7 +293,7 @@ class BudgetKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
         As in :class:`ConKonsClassifier`.
 
     Examples

@@ -25,6 +25,7 @@ class SecondOrder(OnlineEstimator):
     bound: float | None = None
     curvature: str = "adaptive"
     step: float = 1.0
+    scale: str | None = "auto"
     random_state: RandomState = None
 
     def _check_parameters(self) -> None:

@@ -45,7 +45,7 @@ class SketchedKonsRegressor(_SketchedKons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, bound, curvature, step, random_state
+    kernel, loss, alpha, bound, curvature, step, scale, random_state
         As in :class:`KonsRegressor`.
     oversampling : float
     smallest_chance : float
@@ -83,7 +83,7 @@ class SketchedKonsClassifier(_SketchedKons, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, oversampling, smallest_chance, copies, eps, bound, curvature, step, random_state
+    kernel, loss, alpha, oversampling, smallest_chance, copies, eps, bound, curvature, step, scale, random_state
         As in :class:`SketchedKonsRegressor` and :class:`KonsClassifier`.
 
     Examples

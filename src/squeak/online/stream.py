@@ -117,6 +117,9 @@ class Stream(Stored):
         "warming": flag(),
     }
 
+    forgotten: int = 0
+    """Rows that were seen and that the learner knows nothing of."""
+
     def __init__(
         self, build: Build, kernel: Any, n_outputs: int, seed: int, preprocessing: Preprocessing | None = None
     ) -> None:
@@ -127,6 +130,10 @@ class Stream(Stored):
         self.learner: Learner | None = None
         self.held: Rows = None
         self.held_targets: Array | None = None
+        self.scale: Any = None
+        """How columns are scaled, where that is learned on the way."""
+        self.history: list[dict[str, Any]] = []
+        """The times at which the learner began anew, and why."""
 
     @property
     def n_seen(self) -> int:
@@ -140,6 +147,10 @@ class Stream(Stored):
         other = copy(self)
         other.learner = None if self.learner is None else self.learner.copy()
         return other
+
+    def as_seen(self, X: Rows) -> Rows:
+        """Return rows as the kernel sees them."""
+        return X
 
     @property
     def facts(self) -> dict[str, int]:
@@ -197,7 +208,7 @@ class Stream(Stored):
             kernel = self._width_of(held)
             if kernel is None and not last:
                 return said, doubt
-            self._begin(_with_width_one(self.kernel) if kernel is None else kernel, held)
+            self._begin(with_width_one(self.kernel) if kernel is None else kernel, held)
             if self.learner is not None:
                 self.learner.learn(held, held_targets)
             if last:
@@ -233,10 +244,10 @@ class Stream(Stored):
         if self.warming and (not needs_rows(self.kernel) or n_seen >= WARM_UP[-1]):
             raise ValueError("the stream cannot be one that waits for its first rows")
         if described is not None:
-            self._begin(resolved, head)
+            self._begin(resolved, self.as_seen(head))
             if self.learner is not None:
                 self.learner.set_parts(arrays, described)
-                if self.learner.n_seen != n_seen:
+                if self.forgotten + self.learner.n_seen != n_seen:
                     raise ValueError("the learner has seen other rows than the stream")
         if self.warming and n_seen:
             check_same_kind(self.held, head)
@@ -246,12 +257,13 @@ class Stream(Stored):
             raise ValueError("the rows seen do not fit")
 
     def _take(self, found: dict[str, Any]) -> None:
-        if (found["held"] is None) != (found["held_targets"] is None):
+        if (found.get("held") is None) != (found.get("held_targets") is None):
             raise ValueError("the held rows do not fit")
         super()._take({name: value for name, value in found.items() if name != "n_seen"})
 
 
-def _with_width_one(kernel: Any) -> Any:
+def with_width_one(kernel: Any) -> Any:
+    """Return a kernel with 1 for every width that is to be learned from rows."""
     from sklearn.base import clone
 
     widths = {name: 1.0 for name, value in kernel.get_params().items() if isinstance(value, str)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ from squeak.online.checkpoint import OnlineRun
 from squeak.online.kons import KonsLearner
 from squeak.online.learner import NewtonLearner
 from squeak.online.losses import loss_of
+from squeak.online.stream import Tested
 from squeak.samplers.checkpoint import fit_with_checkpoint
 
 TILE = 4096
@@ -225,6 +228,8 @@ def progressive_validation(
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = 30.0,
+    classes: Any = None,
+    each: Callable[[Tested, int], None] | None = None,
     verbose: int = 0,
 ) -> Progress:
     """Predict each row, count its loss, then let the model learn from it.
@@ -244,6 +249,11 @@ def progressive_validation(
         holds an unfinished pass of another learner or over other data is refused.
     every : float
         Seconds between two writes of the checkpoint; 0 writes after every block.
+    classes : array of labels, optional
+        All labels that may come; needed for a classifier unless the first block holds them all.
+    each : callable, optional
+        Called after every block with what ``test_then_train_blocks`` gave for it and the number of rows before it;
+        for predictions that are wanted as the pass goes on.
     verbose : int
         1: a progress bar with the loss so far.
 
@@ -276,11 +286,12 @@ def progressive_validation(
             bar.set_postfix({"loss": f"{loss:.5f}", "atoms": atoms}, refresh=False)
             bar.update(rows)
 
-        run = OnlineRun(model, y, told)
-        if checkpoint is None:
-            run.read(X)
-        else:
-            fit_with_checkpoint(run, X, checkpoint, every)
+        run = OnlineRun(model, y, told, each)
+        with nullcontext() if classes is None else model.taking(classes):
+            if checkpoint is None:
+                run.read(X)
+            else:
+                fit_with_checkpoint(run, X, checkpoint, every)
     losses, surrogate, table = run.curves()
     numbers = table[:, :3].astype(np.int64)
     return Progress(losses, surrogate, numbers[:, 0], numbers[:, 1], numbers[:, 2], table[:, 3])
@@ -294,7 +305,8 @@ def regret_bound(model: Any, norm: float) -> float | None:
     KONS: ½(α·norm + Σ gᵀA⁻¹g), which holds for every stream of a curved loss. PROS-N-KONS and B-KONS: with the
     restarts J, ½((J + 1)α·norm + Σ gᵀA⁻¹g) for the steps, and (L²/α)(Tγε/(4(1 − ε)) + 1) + 2JC for the space, ε =
     ½, with the probability that the theorem asks of KORS; at practical sizes the second part is mostly vacuous.
-    None where no theorem is known: CON-KONS, SKETCHED-KONS, a loss without curvature, ``curvature="auto"``.
+    None where no theorem is known: CON-KONS, SKETCHED-KONS, a loss without curvature, ``curvature="auto"``, and
+    scales that are learned on the way.
 
     Parameters
     ----------
@@ -321,7 +333,11 @@ def regret_bound(model: Any, norm: float) -> float | None:
     True
     """
     learner, loss = model.learner_, loss_of(model)
-    if loss.worst_curvature(1.0) == 0.0 or getattr(model, "curvature", "auto") == "auto":
+    if (
+        model.scale_ is not None
+        or loss.worst_curvature(1.0) == 0.0
+        or getattr(model, "curvature", "auto") == "auto"
+    ):
         return None
     if isinstance(learner, KonsLearner):
         if learner.heads[0].chances is not None:

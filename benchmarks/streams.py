@@ -1,0 +1,333 @@
+"""Streams in order: error before each row is learned, κ, processor time and memory, against river's learners.
+
+``python -m benchmarks streams --streams elec2,covtype --methods mixed,arf --rows 20000 --seeds 0``: every part can
+be bounded. A measurement is one line of ``results/streams.jsonl``, found again by stream, seed, rows, method and
+version of the method's settings: a run measures only what is not there. ``--part scales`` and ``--part mixture``
+are the tables of docs/online.md. Settings of squeak were chosen on elec2, covtype, ijcnn1 and nycflights; the other
+streams played no part in any choice. One core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import DATA, RESULTS, PeakMemory
+from squeak.core import engine
+from squeak.online import ConKonsClassifier, ConKonsRegressor, MixedKonsClassifier, MixedKonsRegressor
+
+LINES = RESULTS / "streams.jsonl"
+MOST_ROWS = 100_000
+REAL = {"elec2": False, "covtype": False, "ijcnn1": False, "nycflights": True}
+MADE = {"agrawal": False, "sea": False, "led": False, "rbf": False, "hyperplane": False, "friedman": True}
+"""The streams, and whether their targets are numbers."""
+
+WINDOW, REFIT = 5_000, 1_000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows in order with their targets."""
+
+    X: np.ndarray
+    y: np.ndarray
+    numbers: bool
+
+
+def load(name: str, seed: int, rows: int) -> Stream | None:
+    """Return a stream, or None where it is not at hand; real ones are the same for every seed."""
+    if name in MADE:
+        pairs = list(made(name, seed, rows).take(rows))
+        X = np.array([list(x.values()) for x, _ in pairs], dtype=np.float64)
+        y = np.array([y for _, y in pairs], dtype=np.float64 if MADE[name] else np.int64)
+        return Stream(X, y, MADE[name])
+    path = DATA / f"{name}.npz"
+    if not path.exists():
+        print(f"  {name}: not at hand, left out")
+        return None
+    with np.load(path) as file:
+        X, y = file["X"][:rows].astype(np.float64), file["y"][:rows]
+    return Stream(np.ascontiguousarray(X), y.astype(np.float64 if REAL[name] else np.int64), REAL[name])
+
+
+def made(name: str, seed: int, rows: int) -> Any:
+    """Return one of river's generators with drift."""
+    from river.datasets import synth
+
+    half, wide = rows // 2, max(rows // 20, 1)
+
+    def drifting(first: Any, second: Any) -> Any:
+        return synth.ConceptDriftStream(first, second, position=half, width=wide, seed=seed)
+
+    if name == "agrawal":
+        return drifting(synth.Agrawal(0, seed=seed), synth.Agrawal(4, seed=seed))
+    if name == "sea":
+        return drifting(synth.SEA(0, seed=seed, noise=0.1), synth.SEA(2, seed=seed, noise=0.1))
+    if name == "led":
+        return synth.LEDDrift(seed=seed, noise_percentage=0.1, n_drift_features=4)
+    if name == "rbf":
+        return synth.RandomRBFDrift(
+            seed_model=seed, seed_sample=seed, n_classes=4, n_features=10, n_centroids=20, change_speed=0.001
+        )
+    if name == "hyperplane":
+        return synth.Hyperplane(seed=seed, n_features=10, n_drift_features=4, mag_change=0.001)
+    return synth.FriedmanDrift("gra", position=(rows // 3, 2 * rows // 3), transition_window=wide, seed=seed)
+
+
+Run = Callable[[Stream, int], np.ndarray]
+"""(stream, seed) ↦ the prediction of every row before it was learned."""
+
+
+def ours(regressor: Any, classifier: Any, **params: Any) -> Run:
+    """Return the run of one of squeak's learners."""
+
+    def run(data: Stream, seed: int) -> np.ndarray:
+        model = (regressor if data.numbers else classifier)(random_state=seed, **params)
+        first = {} if data.numbers else {"classes": np.unique(data.y)}
+        start = model.test_then_train_one(data.X[0], data.y[0], **first)
+        return np.concatenate([[start], model.test_then_train(data.X[1:], data.y[1:])])
+
+    return run
+
+
+def rivers(make: Callable[[bool, int, bool], Any]) -> Run:
+    """Return the run of a model of river; ``make`` knows if targets are numbers, the seed, if classes are many."""
+
+    def run(data: Stream, seed: int) -> np.ndarray:
+        many = not data.numbers and len(np.unique(data.y)) > 2
+        model, said = make(data.numbers, seed, many), []
+        for row, y in zip(data.X.tolist(), data.y.tolist(), strict=True):
+            x = dict(enumerate(row))
+            guess = model.predict_one(x)
+            said.append(0 if guess is None else guess)
+            model.learn_one(x, y)
+        return np.array(said, dtype=data.y.dtype)
+
+    return run
+
+
+def previous(data: Stream, seed: int) -> np.ndarray:
+    """Predict the target of the row before."""
+    return np.concatenate([[0], data.y[:-1]]).astype(data.y.dtype)
+
+
+def windows(data: Stream, seed: int) -> np.ndarray:
+    """Refit LightGBM every 1,000 rows on the last 5,000."""
+    import lightgbm
+
+    make = lightgbm.LGBMRegressor if data.numbers else lightgbm.LGBMClassifier
+    said = np.zeros(len(data.y), dtype=data.y.dtype)
+    for start in range(REFIT, len(data.y), REFIT):
+        rows = slice(max(0, start - WINDOW), start)
+        after = slice(start, start + REFIT)
+        if len(np.unique(data.y[rows])) == 1:
+            said[after] = data.y[start - 1]
+            continue
+        model = make(n_jobs=1, verbose=-1, random_state=seed).fit(data.X[rows], data.y[rows])
+        said[after] = model.predict(data.X[after])
+    return said
+
+
+def arf(numbers: bool, seed: int, many: bool) -> Any:
+    from river import forest
+
+    return forest.ARFRegressor(seed=seed) if numbers else forest.ARFClassifier(seed=seed)
+
+
+def srp(numbers: bool, seed: int, many: bool) -> Any:
+    from river import ensemble
+
+    return ensemble.SRPRegressor(seed=seed) if numbers else ensemble.SRPClassifier(seed=seed)
+
+
+def hat(numbers: bool, seed: int, many: bool) -> Any:
+    from river import tree
+
+    kinds = tree.HoeffdingAdaptiveTreeRegressor, tree.HoeffdingAdaptiveTreeClassifier
+    return kinds[0 if numbers else 1](seed=seed)
+
+
+def amf(numbers: bool, seed: int, many: bool) -> Any:
+    from river import forest
+
+    return forest.AMFRegressor(seed=seed) if numbers else forest.AMFClassifier(seed=seed)
+
+
+def knn(numbers: bool, seed: int, many: bool) -> Any:
+    """The last 1,000 rows: river 0.26 has no kNN with ADWIN; a window forgets as well."""
+    from river import neighbors, preprocessing
+
+    search = neighbors.LazySearch(window_size=1_000)
+    kind = neighbors.KNNRegressor if numbers else neighbors.KNNClassifier
+    return preprocessing.StandardScaler() | kind(engine=search)
+
+
+def linear(numbers: bool, seed: int, many: bool) -> Any:
+    from river import linear_model, multiclass, preprocessing
+
+    if numbers:
+        return preprocessing.StandardScaler() | linear_model.LinearRegression()
+    model = linear_model.LogisticRegression()
+    return preprocessing.StandardScaler() | (multiclass.OneVsRestClassifier(model) if many else model)
+
+
+def passive(numbers: bool, seed: int, many: bool) -> Any:
+    from river import linear_model, multiclass, preprocessing
+
+    if numbers:
+        return preprocessing.StandardScaler() | linear_model.PARegressor()
+    model = linear_model.PAClassifier()
+    return preprocessing.StandardScaler() | (multiclass.OneVsRestClassifier(model) if many else model)
+
+
+METHODS: dict[str, tuple[Run, int]] = {
+    "mixed": (ours(MixedKonsRegressor, MixedKonsClassifier), 1),
+    "con": (ours(ConKonsRegressor, ConKonsClassifier, curvature="auto"), 1),
+    "previous": (previous, 1),
+    "arf": (rivers(arf), 1),
+    "srp": (rivers(srp), 1),
+    "hat": (rivers(hat), 1),
+    "amf": (rivers(amf), 1),
+    "knn": (rivers(knn), 1),
+    "linear": (rivers(linear), 1),
+    "pa": (rivers(passive), 1),
+    "lightgbm": (windows, 1),
+}
+"""Each with the version of its settings: raise it when they change, and it is measured anew."""
+
+
+def kappa(y: np.ndarray, said: np.ndarray) -> float:
+    """Return Cohen's κ: accuracy beyond that of guessing with the same frequencies."""
+    labels = np.unique(np.concatenate([y, said]))
+    chance = sum(float(np.mean(y == one) * np.mean(said == one)) for one in labels)
+    return float((np.mean(y == said) - chance) / (1.0 - chance)) if chance < 1.0 else 0.0
+
+
+def measure(data: Stream, method: str, seed: int) -> dict[str, Any]:
+    """Return the error of a method on a stream (for numbers, over the variance), κ, processor time and memory."""
+    with PeakMemory() as memory, engine.single_blas():
+        start = time.process_time()
+        said = METHODS[method][0](data, seed)
+        seconds = time.process_time() - start
+    errors = (said - data.y) ** 2 / data.y.var() if data.numbers else (said != data.y).astype(float)
+    return {
+        "error": float(errors.mean()),
+        "kappa": None if data.numbers else kappa(data.y, said),
+        "microseconds": seconds / len(data.y) * 1e6,
+        "peak_mb": memory.peak / 1e6,
+        "curve": [round(float(part.mean()), 5) for part in np.array_split(errors, 50)],
+    }
+
+
+def recorded() -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return the cached results; of several with one key the last one counts."""
+    lines = LINES.read_text().splitlines() if LINES.exists() else []
+    records = [json.loads(line) for line in lines]
+    return {(r["stream"], r["seed"], r["rows"], r["method"], r["settings"]): r for r in records}
+
+
+def peers(options: argparse.Namespace) -> None:
+    """Measure what is chosen and not cached, and print the table of what is."""
+    for name in options.streams:
+        for seed in options.seeds:
+            data = None
+            for method in options.methods:
+                known, data = recorded(), data or load(name, seed, options.rows)
+                if data is None:
+                    break
+                key = (name, seed, len(data.y), method, METHODS[method][1])
+                if options.again or key not in known:
+                    words = ("stream", "seed", "rows", "method", "settings")
+                    record = dict(zip(words, key, strict=True)) | measure(data, method, seed)
+                    RESULTS.mkdir(exist_ok=True)
+                    with LINES.open("a") as file:
+                        file.write(json.dumps(record) + "\n")
+                found = recorded()[key]
+                shown = "" if found["kappa"] is None else f", κ {found['kappa']:.3f}"
+                print(
+                    f"  {name:<11} seed {seed} {len(data.y):>7,} rows {method:<9} error {found['error']:.4f}"
+                    f"{shown}, {found['microseconds']:.0f} µs a row, {found['peak_mb']:.0f} MB",
+                    flush=True,
+                )
+    ranks(recorded())
+
+
+def ranks(found: dict[tuple[Any, ...], dict[str, Any]]) -> None:
+    """Print the mean rank of each method over the streams and seeds on which all of them were measured."""
+    table: dict[tuple[Any, ...], dict[str, float]] = {}
+    for (stream, seed, rows, method, _), record in found.items():
+        table.setdefault((stream, seed, rows), {})[method] = record["error"]
+    full = [errors for errors in table.values() if len(errors) == len(METHODS)]
+    if full:
+        placed = [np.argsort(np.argsort([errors[name] for name in METHODS])) + 1 for errors in full]
+        for name, rank in sorted(zip(METHODS, np.mean(placed, axis=0), strict=True), key=lambda pair: pair[1]):
+            print(f"  {name:<9} mean rank {rank:.2f} over {len(full)} streams and seeds")
+
+
+def scales(options: argparse.Namespace) -> None:
+    """Print the errors on elec2 with columns as they are, multiplied, and constant at first."""
+    data = load("elec2", 0, MOST_ROWS)
+    if data is None:
+        return
+    late = data.X.copy()
+    late[:500, [0, 2, 4]] = late[0, [0, 2, 4]]
+    for seed in options.seeds:
+        units = 10.0 ** np.random.default_rng(seed).uniform(-3, 3, data.X.shape[1])
+        for words, X in (
+            ("plain", data.X),
+            ("multiplied", data.X * units),
+            ("and constant at first", late * units),
+        ):
+            for scale in ("auto", None):
+                model = ConKonsClassifier(curvature="auto", scale=scale, random_state=seed)
+                error = np.mean(model.test_then_train(X, data.y) != data.y)
+                print(f"  elec2 {words}, seed {seed}, scale={scale!r}: error {error:.4f}", flush=True)
+
+
+def mixture(options: argparse.Namespace) -> None:
+    """Print the errors on elec2 of one width, of several, and of several with the label before."""
+    data = load("elec2", 0, MOST_ROWS)
+    if data is None:
+        return
+    for seed in options.seeds:
+        for words, model in (
+            ("one width", ConKonsClassifier(curvature="auto", random_state=seed)),
+            ("three widths", MixedKonsClassifier(previous=False, random_state=seed)),
+            ("and the label before", MixedKonsClassifier(random_state=seed)),
+        ):
+            error = np.mean(model.test_then_train(data.X, data.y) != data.y)
+            print(f"  elec2 {words}, seed {seed}: error {error:.4f}", flush=True)
+
+
+PARTS = {"peers": peers, "scales": scales, "mixture": mixture}
+
+
+def parse(options: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a run."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks streams")
+    parser.add_argument("--part", choices=PARTS, default="peers")
+    parser.add_argument("--streams", default=",".join({**REAL, **MADE}), help="names, with commas between them")
+    parser.add_argument("--methods", default=",".join(METHODS), help="names, with commas between them")
+    parser.add_argument("--seeds", default="0,1,2,3,4", help="numbers, with commas between them")
+    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="the first so many rows of each stream")
+    parser.add_argument("--again", action="store_true", help="measure what is cached, too")
+    found = parser.parse_args(options)
+    found.streams, found.methods = found.streams.split(","), found.methods.split(",")
+    found.seeds = [int(seed) for seed in found.seeds.split(",")]
+    for given, known in ((found.streams, {**REAL, **MADE}), (found.methods, METHODS)):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            parser.error(f"{unknown[0]!r} is not one of {', '.join(known)}")
+    return found
+
+
+def run(options: Sequence[str] = ()) -> None:
+    """Measure what the options choose."""
+    found = parse(options)
+    PARTS[found.part](found)

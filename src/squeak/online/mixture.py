@@ -1,0 +1,317 @@
+"""Several learners side by side, mixed by the fixed-share rule: widths of the kernel, and the target before.
+
+Expert i predicts z_i. The mixture predicts Σ w_i z_i, and after the target y is known
+
+    v_i ∝ w_i·exp(−η(z_i − y)²),      w_i ← (1 − share)·v_i + share/N.
+
+The squared loss of numbers in [−C, C] is η-exp-concave for η = 1/(8C²): exp(−η(z − y)²) is concave in z. Hence the
+loss of the mixture in a round is at most −(1/η)·ln Σ w_i exp(−η(z_i − y)²), and the sum of these over the rounds is
+−1/η times the logarithm of a sum over all sequences of experts, each weighted by the probability of a chain that
+begins uniformly, stays with 1 − share + share/N and goes to each other expert with share/N. One term of that sum
+bounds it: for every sequence with k switches in T rounds
+
+    Σ loss of the mixture ≤ Σ loss of the sequence
+        + 8C²·(ln N + k·ln(N/share) + (T − 1 − k)·ln(1/(1 − share + share/N))).
+
+Source: Herbster and Warmuth (1998), Tracking the best expert; Cesa-Bianchi and Lugosi (2006), Prediction, learning,
+and games, sections 3.3 and 5.2.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from squeak.core.checks import check_between, check_positive, check_whole
+from squeak.core.constructors import parameters
+from squeak.core.rows import n_rows, take
+from squeak.core.saved import Layout
+from squeak.core.state import number, numbers, whole
+from squeak.core.types import Array, Rows
+from squeak.online.faces import OnlineClassifier, OnlineRegressor
+from squeak.online.learner import LARGEST_PART
+from squeak.online.pros_n_kons import GrowingSpace
+from squeak.online.stored import Stored
+
+
+class PreviousTarget(Stored):
+    """Predicts the target of the row before; 0 at first."""
+
+    _state: ClassVar[Layout] = {"last": numbers("outputs"), "n_seen": whole()}
+
+    def __init__(self, n_outputs: int) -> None:
+        self.last: Array = np.zeros(n_outputs)
+        self.n_seen = 0
+
+    facts: ClassVar[dict[str, int]] = {"atoms": 0, "coordinates": 0, "growths": 0}
+
+    def copy(self) -> PreviousTarget:
+        """Return one of its own in the same state."""
+        return copy(self)
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs)."""
+        return np.tile(self.last, (n_rows(X), 1))
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+        return list(self.last.tolist())
+
+    def learn(self, X: Rows, targets: Array) -> Array:
+        """Predict each row, then learn from it; returns the predictions."""
+        said = np.vstack([self.last, targets[:-1]])
+        self.last, self.n_seen = targets[-1].copy(), self.n_seen + len(targets)
+        return said
+
+    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict one row, then learn from it."""
+        said, self.last = self.last.tolist(), np.array(targets)
+        self.n_seen += 1
+        return list(said)
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": len(self.last)}
+
+
+class MixedLearner(Stored):
+    """Experts side by side, mixed by the fixed-share rule for each output; see the module.
+
+    ``learners``: the experts. ``bound``: C, to which experts are clipped; None: the largest absolute target so far.
+    """
+
+    _state: ClassVar[Layout] = {
+        "weights": numbers("experts", "outputs", low=0.0, high=1.0),
+        "bound": number(low=0.0),
+        "n_seen": whole(),
+    }
+    _inner: ClassVar[tuple[str, str]] = ("learners", "expert{}_")
+
+    def __init__(self, learners: list[Any], n_outputs: int, share: float, bound: float | None) -> None:
+        self.learners, self.share = learners, share
+        self.grows, self.bound = bound is None, 0.0 if bound is None else bound
+        self.weights: Array = np.full((len(learners), n_outputs), 1.0 / len(learners))
+        self.n_seen = 0
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """Atoms, coordinates and growths of all experts."""
+        names = ("atoms", "coordinates", "growths")
+        return {name: sum(learner.facts[name] for learner in self.learners) for name in names}
+
+    def copy(self) -> MixedLearner:
+        """Return a learner of its own in the same state."""
+        other = copy(self)
+        other.learners = [learner.copy() for learner in self.learners]
+        return other
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs)."""
+        said = self._clipped([one.scores(X) for one in self.learners])
+        return np.asarray(np.einsum("io,ino->no", self.weights, said))
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+        said = self._clipped([one.score_row(x) for one in self.learners])
+        return list(np.sum(self.weights * said, axis=0).tolist())
+
+    def learn(self, X: Rows, targets: Array) -> Array:
+        """Predict each row, then learn from it; returns the predictions."""
+        predictions = np.empty(targets.shape)
+        for at in range(0, len(targets), LARGEST_PART):
+            part, after = slice(at, at + LARGEST_PART), self.copy()
+            rows, some = take(X, part), targets[part]
+            said = self._clipped([one.learn(rows, some) for one in after.learners])
+            for i, y in enumerate(some):
+                predictions[at + i] = after._round(said[:, i], y)
+            after.n_seen += len(some)
+            self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
+        return predictions
+
+    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict one row, then learn from it."""
+        said = self._clipped([one.learn_row(x, targets) for one in self.learners])
+        self.n_seen += 1
+        return list(self._round(said, np.array(targets)).tolist())
+
+    def _clipped(self, said: list[Any]) -> Array:
+        """Return what the experts say as one array, within the bound where one is given."""
+        found = np.asarray(said)
+        return found if self.grows else np.clip(found, -self.bound, self.bound)
+
+    def _round(self, said: Array, y: Array) -> Array:
+        """Return the prediction of the mixture, shape (outputs,), then let the weights learn from the target."""
+        prediction: Array = np.sum(self.weights * said, axis=0)
+        if self.grows:
+            self.bound = max(self.bound, float(np.abs(y).max()))
+        if self.bound > 0.0:
+            losses = ((said - y) / self.bound) ** 2 / 8.0
+            kept = self.weights * np.exp(losses.min(axis=0) - losses)
+            self.weights = (1.0 - self.share) * kept / kept.sum(axis=0) + self.share / len(said)
+        return prediction
+
+    def _sizes(self) -> dict[str, int]:
+        return {"experts": self.weights.shape[0], "outputs": self.weights.shape[1]}
+
+    def _take(self, found: dict[str, Any]) -> None:
+        if not np.allclose(found["weights"].sum(axis=0), 1.0):
+            raise ValueError("the weights of the experts do not fit")
+        super()._take(found)
+
+
+@parameters
+class _Mixed(GrowingSpace):
+    """The parameters of a mixture, and its experts."""
+
+    curvature: str = "auto"
+    widths: tuple[float, ...] = (0.5, 1.0, 2.0)
+    previous: bool = False
+    share: float = 0.01
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.widths, tuple | list) or not len(self.widths):
+            raise ValueError(f"widths must be some positive numbers; it is {self.widths!r}")
+        for width in self.widths:
+            check_positive("widths", width)
+        check_between("share", self.share, 0.0, 1.0)
+
+    def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> MixedLearner:
+        learners: list[Any] = [
+            super(_Mixed, self)._build(stretched(kernel, float(width)), rows, n_outputs, seed)
+            for width in self.widths
+        ]
+        learners += [PreviousTarget(n_outputs)] if self.previous else []
+        bound = 1.0 if self._labels else None if self.bound is None else float(self.bound)
+        return MixedLearner(learners, n_outputs, float(self.share), bound)
+
+    @property
+    def expert_weights_(self) -> Array:
+        """How much each expert counts now: a row for each width, then one for the target before, if it is there."""
+        learner: Any = self.learner_
+        return np.zeros((0, 0)) if learner is None else learner.weights.copy()
+
+    def switching_bound(self, switches: int = 0) -> float | None:
+        """Return by how much the mixture can have lost more than any sequence of its experts.
+
+        In squared error of predictions, for labels of scores that are clipped to [−1, 1], summed over the outputs
+        and over the rows since the last restart (see ``history_``):
+        8C²·(ln N + k·ln(N/share) + (T − 1 − k)·ln(1/(1 − share + share/N))) for each output, with N experts, k
+        switches and T rows. It holds for every stream.
+
+        Parameters
+        ----------
+        switches : int
+            k: how often the sequence goes to another expert.
+
+        Returns
+        -------
+        float or None
+            None where ``bound`` is None, for the theorem needs C beforehand.
+
+        References
+        ----------
+        Herbster and Warmuth (1998): Tracking the best expert.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from squeak.online import MixedKonsRegressor
+        >>> X = np.random.default_rng(0).uniform(-1, 1, (500, 2))
+        >>> model = MixedKonsRegressor(bound=1.0, random_state=0).fit(X, np.sin(3 * X[:, 0]))
+        >>> 8.0 < model.switching_bound() < 100.0
+        True
+        """
+        check_whole("switches", switches, 0)
+        learner: Any = self.learner_
+        if learner is None or learner.grows or not 0.0 < learner.share < 1.0:
+            return None
+        n, rounds = len(learner.weights), learner.n_seen
+        stay = -math.log(1.0 - learner.share + learner.share / n)
+        cost = math.log(n) + switches * math.log(n / learner.share) + max(rounds - 1 - switches, 0) * stay
+        return float(8.0 * learner.bound**2 * cost * learner.weights.shape[1])
+
+
+def stretched(kernel: Any, factor: float) -> Any:
+    """Return a kernel with its width multiplied by a factor."""
+    if factor == 1.0:
+        return kernel
+    width = kernel.get_params().get("length_scale") if hasattr(kernel, "get_params") else None
+    if width is None:
+        raise ValueError(f"{kernel!r} has no width that could be multiplied: pass widths=(1.0,)")
+    wider = [float(one) * factor for one in width] if np.ndim(width) else float(width) * factor
+    return clone(kernel, safe=False).set_params(length_scale=wider)
+
+
+@parameters
+class MixedKonsRegressor(_Mixed, OnlineRegressor):
+    """Online kernel regression with several widths at once, mixed by their losses.
+
+    A :class:`ConKonsRegressor` for each width; their predictions are mixed by the fixed-share rule, whose loss is
+    never much above that of the best of them, nor of the best sequence of them with a few switches: see
+    :meth:`switching_bound`. The cost is that of all of them.
+
+    Parameters
+    ----------
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
+        As in :class:`ConKonsRegressor`, for each expert; ``curvature`` is "auto" by default.
+    widths : tuple of float
+        An expert for each: the kernel's width times this.
+    previous : bool
+        Whether one more expert predicts the target of the row before.
+    share : float
+        The part of the weight that is shared out after each row; larger follows changes faster.
+
+    References
+    ----------
+    Herbster and Warmuth (1998), Tracking the best expert; Cesa-Bianchi and Lugosi (2006), section 5.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import MixedKonsRegressor
+    >>> X = np.random.default_rng(0).uniform(-2, 2, (1000, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1]
+    >>> model = MixedKonsRegressor(random_state=0).fit(X, y)
+    >>> bool(np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var())
+    True
+    >>> model.expert_weights_.shape
+    (3, 1)
+    """
+
+
+@parameters
+class MixedKonsClassifier(_Mixed, OnlineClassifier):
+    """Online kernel classification with several widths at once and the label before, mixed by their losses.
+
+    See :class:`MixedKonsRegressor`. Scores of the experts are clipped to [−1, 1] before they are mixed. With
+    ``previous`` the mixture is never much worse than the label of the row before, which is hard to beat on streams
+    whose labels come in runs; ``predict`` of rows then depends on the last label seen.
+
+    Parameters
+    ----------
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
+        As in :class:`ConKonsClassifier`, for each expert; ``curvature`` is "auto" by default.
+    widths, previous, share
+        As in :class:`MixedKonsRegressor`; ``previous`` is true by default.
+    loss : {"squared_hinge", "logistic", "hinge", "squared"}
+    bound : float
+        Scores of each expert's own steps are clipped to [−bound, bound].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.online import MixedKonsClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
+    >>> y = np.where((X**2).sum(axis=1) < 0.6, "in", "out")
+    >>> model = MixedKonsClassifier(random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    loss: str = "squared_hinge"
+    bound: float = 10.0
+    previous: bool = True

@@ -1,0 +1,300 @@
+"""Scales of columns that are learned on the way: a stream that begins its space anew when a scale has moved much.
+
+Column j of a row x is seen by the kernel as z/√(1 + (z/3)²), z = rate_j·(x_j − centre_j), where the centre is the
+median and 1/rate the inter-quartile range of a uniform sample of the rows so far: the robust scale of row sources,
+with the same fallbacks. A column that has been constant has rate 0, and is not seen until it varies.
+
+Between two looks at the sample the scale stays as it is, so that the kernel, and with it the space, is fixed. Looks
+come after 2, 8, 32, 128 rows and then whenever the number of rows has doubled. If a rate is then off by more than a
+factor of two, or a centre by more than two spreads, the new scales are taken, the width is learned anew, and a new
+learner learns what is remembered of the rows: the sample and the latest ones. There are at most log₂(T/128) such
+restarts in T rows, whatever the stream does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from squeak.core.rows import n_rows, take, width_of
+from squeak.core.saved import Layout, Parts
+from squeak.core.seeds import SAMPLE, coins
+from squeak.core.state import LARGEST, checked, numbers, parts, seed, whole, wholes
+from squeak.core.types import Array, Rows
+from squeak.data.scaling import CLIP, robust_scale
+from squeak.online.learner import COINS_KEPT
+from squeak.online.stream import WARM_UP, Build, Stream, needs_rows, with_width_one
+
+REMEMBERED = 256
+"""Rows of the uniform sample, and latest rows, that are kept."""
+
+MOVED = 2.0
+"""A rate that is off by this factor, or a centre that is off by so many spreads, has moved."""
+
+PART = 2048
+"""Rows learned at once; an interrupt leaves a part learned or not."""
+
+STEEPEST = 1e150
+"""Rates, and numbers before the clip, are no larger, so that no product overflows."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Centre and rate of every column; the rate of a column that is constant is 0.
+
+    ``centre``, ``rate``: arrays of shape (d,).
+    """
+
+    centre: Array
+    rate: Array
+
+    @classmethod
+    def of(cls, rows: Array) -> Scale:
+        """Return the robust scale of some rows: medians, and one over the inter-quartile ranges."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.array([robust_scale(column) for column in rows.T], dtype=np.float64).reshape(-1, 2)
+            spread = np.where(rows.min(axis=0) == rows.max(axis=0), np.inf, found[:, 1])
+            rate = np.minimum(1.0 / np.where(np.isnan(spread), np.inf, spread), STEEPEST)
+        return cls(found[:, 0], rate)
+
+    @property
+    def spread(self) -> Array:
+        """One over the rate; infinite for a column that is constant."""
+        with np.errstate(divide="ignore"):
+            return 1.0 / self.rate
+
+    def __call__(self, X: Array) -> Array:
+        """Return rows as the kernel sees them, in their own precision."""
+        with np.errstate(over="ignore"):
+            z = np.clip(X - self.centre, -LARGEST, LARGEST)
+            z *= self.rate
+        np.clip(z, -STEEPEST, STEEPEST, out=z)
+        z /= np.hypot(1.0, z / CLIP)
+        return z.astype(X.dtype, copy=False)
+
+    def moved(self, other: Scale) -> list[int]:
+        """Return the columns whose scale is far from that of another: by twice the rate, or two spreads."""
+        low, high = np.minimum(self.rate, other.rate), np.maximum(self.rate, other.rate)
+        with np.errstate(over="ignore"):
+            shift = np.clip(np.abs(other.centre - self.centre), 0.0, LARGEST) * low
+        return [int(j) for j in np.flatnonzero((high > MOVED * low) | (shift > MOVED))]
+
+
+class Memory:
+    """What is remembered of a stream: a uniform sample of its rows, and the latest ones, with their targets.
+
+    Row t takes place ⌊u·(t + 1)⌋ of the sample where that is one, u being the uniform number of row t: reservoir
+    sampling (Vitter's algorithm R), which does not depend on how the stream was cut.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.n_seen = seed, 0
+        self.sample: list[tuple[int, Array, Array]] = []
+        self.latest: deque[tuple[int, Array, Array]] = deque(maxlen=REMEMBERED)
+        self._coins: tuple[int, Array] = (0, np.zeros(0))
+
+    def copy(self) -> Memory:
+        """Return a memory of its own in the same state; rows are shared, for none is changed."""
+        other = copy(self)
+        other.sample, other.latest = list(self.sample), self.latest.copy()
+        return other
+
+    def add(self, X: Array, targets: Array) -> None:
+        """Take note of some rows, shape (n, d), and their targets, shape (n, outputs)."""
+        first, n = self.n_seen, len(X)
+        self.n_seen += n
+        for i in range(max(0, n - REMEMBERED), n):
+            self.latest.append((first + i, X[i].copy(), targets[i].copy()))
+        places = np.floor(self._uniforms(first, n) * np.arange(first + 1, first + n + 1)).astype(np.int64)
+        for i in np.flatnonzero((places < REMEMBERED) | (np.arange(first, first + n) < REMEMBERED)).tolist():
+            kept = (first + i, X[i].copy(), targets[i].copy())
+            if first + i < REMEMBERED:
+                self.sample.append(kept)
+            else:
+                self.sample[places[i]] = kept
+
+    def rows(self) -> Array:
+        """Return the sample, shape (rows, d)."""
+        return np.array([x for _, x, _ in self.sample])
+
+    def replay(self) -> tuple[Array, Array]:
+        """Return all rows that are remembered and their targets, in the order in which they came."""
+        known = {number: (x, y) for number, x, y in (*self.sample, *self.latest)}
+        ordered = [known[number] for number in sorted(known)]
+        return np.array([x for x, _ in ordered]), np.array([y for _, y in ordered])
+
+    def _uniforms(self, first: int, n: int) -> Array:
+        start, known = self._coins
+        if n > 1:
+            return coins(self.seed, first, n, SAMPLE)
+        if not 0 <= first - start < len(known):
+            self._coins = start, known = first, coins(self.seed, first, COINS_KEPT, SAMPLE)
+        return known[first - start : first - start + 1]
+
+
+REMEMBERED_PARTS = {
+    "scale_centre": numbers("d", optional=True),
+    "scale_rate": numbers("d", low=0.0, high=STEEPEST, optional=True),
+    "sample_numbers": wholes("sample"),
+    "sample_rows": numbers("sample", "d"),
+    "sample_targets": numbers("sample", "outputs"),
+    "latest_rows": numbers("latest", "d"),
+    "latest_targets": numbers("latest", "outputs"),
+}
+
+
+class ScaledStream(Stream):
+    """A stream whose rows are scaled by what was seen of their columns; see the module.
+
+    Between calls: ``learner`` has learned what was remembered at the last restart, and every row since.
+
+    ``build``, ``kernel``, ``n_outputs``, ``seed``, ``preprocessing``: as those of :class:`Stream`.
+    """
+
+    _state: ClassVar[Layout] = {"seed": seed(), "n_seen": whole(), "forgotten": whole()}
+
+    def __init__(self, build: Build, kernel: Any, n_outputs: int, seed: int, preprocessing: Any = None) -> None:
+        super().__init__(build, kernel, n_outputs, seed, preprocessing)
+        self.warming = False
+        self.memory = Memory(seed)
+
+    @property
+    def n_seen(self) -> int:
+        """How many rows have been learned, whether or not they were forgotten since."""
+        return self.memory.n_seen if self.learner is None else self.forgotten + self.learner.n_seen
+
+    def copy(self) -> ScaledStream:
+        """Return a stream in the same state that learning from more rows by this one leaves as it is."""
+        other = copy(self)
+        other.learner = None if self.learner is None else self.learner.copy()
+        other.memory, other.history = self.memory.copy(), list(self.history)
+        return other
+
+    def as_seen(self, X: Rows) -> Rows:
+        """Return rows as the kernel sees them."""
+        return X if self.scale is None else self.scale(X)
+
+    def scores(self, X: Rows) -> Array:
+        """Return the predictions of rows, shape (n, outputs); 0 before anything is known."""
+        return super().scores(self.as_seen(X))
+
+    def score_row(self, x: Rows) -> list[float]:
+        """Return the predictions of one row."""
+        return super().score_row(self.as_seen(x))
+
+    def learn(self, X: Rows, targets: Array) -> Array:
+        """Predict each row, then learn from it; returns the predictions."""
+        predictions = np.zeros(targets.shape)
+        for part in self._parts(n_rows(X)):
+            after = self.copy()
+            predictions[part] = after._learn_part(take(X, part), targets[part])
+            self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
+        return predictions
+
+    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict one row, then learn from it."""
+        if self.learner is None or self.n_seen + 1 == next_look(self.n_seen):
+            return [float(value) for value in self.learn(x, np.array([targets]))[0]]
+        said = self.learner.learn_row(self.as_seen(x), targets)
+        self.memory.add(x, np.array([targets]))
+        return said
+
+    def _parts(self, n: int) -> Iterator[slice]:
+        """Yield the rows of a block up to the next look at the scales, and so on."""
+        at, seen = 0, self.n_seen
+        while at < n:
+            stop = min(n, at + PART, at + next_look(seen + at) - (seen + at))
+            yield slice(at, stop)
+            at = stop
+
+    def _learn_part(self, X: Rows, targets: Array) -> Array:
+        """Predict and learn rows up to a look at the scales at most, and look where it is time."""
+        said, due = np.zeros(targets.shape), self.n_seen + len(targets) == next_look(self.n_seen)
+        if self.learner is not None and len(targets) == 1:
+            said = np.array([self.learner.learn_row(self.as_seen(X), targets[0].tolist())])
+        elif self.learner is not None:
+            said = self.learner.learn(self.as_seen(X), targets)
+        self.memory.add(X, targets)
+        if due:
+            self._look()
+        return said
+
+    def _look(self) -> None:
+        """Take the scales anew, where they have moved or rows are few, and learn again what is remembered."""
+        scale = Scale.of(self.memory.rows())
+        moved = list(range(len(scale.rate))) if self.scale is None else self.scale.moved(scale)
+        if self.memory.n_seen > WARM_UP[-1]:
+            if not moved:
+                return
+            self.history.append({"rows": self.memory.n_seen, "columns": moved})
+        rows, targets = self.memory.replay()
+        self.scale, rows = scale, scale(rows)
+        kernel = self._width_of(scale(self.memory.rows())) if needs_rows(self.kernel) else self.kernel
+        self._begin(with_width_one(self.kernel) if kernel is None else kernel, rows)
+        self.forgotten = self.memory.n_seen - len(rows)
+        if self.learner is not None:
+            self.learner.learn(rows, targets)
+
+    def to_parts(self, prefix: str = "") -> Parts:
+        """Return the arrays and the rest as JSON data; kernel and preprocessing are the owner's."""
+        arrays, content = super().to_parts(prefix)
+        memory, scale = self.memory, self.scale
+        kept = {
+            "scale_centre": None if scale is None else scale.centre,
+            "scale_rate": None if scale is None else scale.rate,
+            "sample_numbers": np.array([number for number, _, _ in memory.sample], dtype=np.int64),
+            "sample_rows": memory.rows(),
+            "sample_targets": np.array([y for _, _, y in memory.sample]),
+            "latest_rows": np.array([x for _, x, _ in memory.latest]),
+            "latest_targets": np.array([y for _, _, y in memory.latest]),
+        }
+        some, _ = parts(REMEMBERED_PARTS, kept, prefix)
+        return {**arrays, **some}, {**content, "scaled": True, "history": self.history}
+
+    def restore(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
+        """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
+        width, n = width_of(head) or 0, checked({"n_seen": whole(low=1)}, {}, content)["n_seen"]
+        found = checked(REMEMBERED_PARTS, arrays, content, d=width, outputs=self.n_outputs)
+        numbers, expected = found["sample_numbers"], min(REMEMBERED, n)
+        if {len(numbers), len(found["latest_rows"])} != {expected} or len(np.unique(numbers)) < expected:
+            raise ValueError("the remembered rows do not fit")
+        if np.any(numbers >= n) or (found["scale_rate"] is None) != (content["learner"] is None):
+            raise ValueError("the remembered rows do not fit")
+        rows = found["sample_rows"], found["sample_targets"]
+        self.memory.sample = [(int(t), x.copy(), y.copy()) for t, x, y in zip(numbers, *rows, strict=True)]
+        latest = zip(range(n - expected, n), found["latest_rows"], found["latest_targets"], strict=True)
+        self.memory.latest.extend((t, x.copy(), y.copy()) for t, x, y in latest)
+        self.memory.n_seen = n
+        if found["scale_rate"] is not None:
+            self.scale = Scale(found["scale_centre"].copy(), found["scale_rate"].copy())
+        self.history = _checked_history(content.get("history"), n, width)
+        super().restore(arrays, content, resolved, head)
+        self.memory.seed = self.seed
+
+
+def next_look(n_seen: int) -> int:
+    """Return after how many rows the scales are looked at next, where ``n_seen`` have been seen."""
+    for count in WARM_UP:
+        if n_seen < count:
+            return count
+    return 1 << n_seen.bit_length()
+
+
+def _checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, Any]]:
+    """Return the record of a file, or raise where it is none."""
+    if not isinstance(history, list):
+        raise ValueError("its record of restarts is damaged")
+    for entry in history:
+        known = (
+            isinstance(entry, dict) and entry.keys() == {"rows", "columns"} and isinstance(entry["columns"], list)
+        )
+        if not known or not all(type(j) is int and 0 <= j < width for j in entry["columns"]):
+            raise ValueError("its record of restarts is damaged")
+        if type(entry["rows"]) is not int or not 0 < entry["rows"] <= n_seen:
+            raise ValueError("its record of restarts is damaged")
+    return history

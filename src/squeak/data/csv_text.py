@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +160,7 @@ class CsvText:
             words = next((record.values for record in records), [])
         return [name for name, word in zip(self.names, words, strict=False) if _is_number(word)]
 
-    def records(self, path: Path, longest: int | None = None) -> Iterator[Record]:
+    def records(self, path: Path, longest: int | None = None) -> Generator[Record, None, None]:
         """Yield the rows as Python's slower reader sees them, to find one that Arrow does not name."""
         with (
             io.TextIOWrapper(

@@ -83,14 +83,15 @@ def test_bad_parameters_and_many_objectives_are_refused():
 
 
 def test_threads_of_one_study_lose_no_trial():
-    """Four trials at once: what each of them asks and is told must not be mixed up."""
+    """Four trials at once: the sampler learns every point with its own value, in whatever order they end."""
     sampler = SqueakSampler(random_state=0, n_initial=4)
     study = optuna.create_study(sampler=sampler)
-    study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=24, n_jobs=4)
+    study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=16, n_jobs=4)
     study.ask({"x": optuna.distributions.FloatDistribution(0, 1)})
-    assert sampler._told == set(range(24))
-    assert sampler._box.n_told_ == 24
-    assert study.best_value < 1e-2
+    points, rewards = sampler._box.told_
+    told = sorted((point[0], -reward) for point, reward in zip(points, rewards, strict=True))
+    assert sampler._told == set(range(16))
+    assert told == sorted((trial.params["x"], trial.value) for trial in study.trials[:16])
 
 
 def test_a_sampler_can_be_copied_to_another_process():

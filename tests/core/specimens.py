@@ -18,7 +18,7 @@ from squeak.dpp import DPP
 from squeak.graphs import StreamSparsifier
 from squeak.graphs.sample import EdgeSample
 from squeak.kernels import RBF, Laplacian, Linear, Matern, Metric, PairwiseKernel, Polynomial
-from squeak.learners import KernelCCA, KernelGradientDescent
+from squeak.learners import DivideAndConquerRidge, KernelCCA, KernelGradientDescent, NytroRegressor
 from tests.core.mutations import put_together, taken_apart
 
 N = 40
@@ -274,6 +274,13 @@ SPECIMENS: dict[str, Specimen] = {
     ),
     "kernel-gradient-descent": Specimen(
         lambda: KernelGradientDescent(RBF(1.0), max_iter=20).fit(X, Y), use_learner
+    ),
+    "divide-and-conquer-ridge": Specimen(
+        lambda: DivideAndConquerRidge(RBF(1.0), n_parts=3, random_state=0).fit(X, Y), use_learner
+    ),
+    "nytro-regressor": Specimen(
+        lambda: NytroRegressor(RBF(1.0), max_atoms=8, validation_fraction=0.2, random_state=0).fit(X, Y),
+        use_learner,
     ),
     "kernel-cca": Specimen(
         lambda: KernelCCA(kernel=RBF(1.0), max_atoms=10, random_state=0).fit(X, np.c_[Y, -Y]), use_learner

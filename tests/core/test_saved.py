@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import squeak
+from squeak import learners
 from squeak.core import saved
 from squeak.core.described import estimator_from, params_to_data
 from squeak.core.saved import (
@@ -169,3 +170,11 @@ def test_properties_are_filled_where_they_can_be_set():
     made = saved.fill(Two(), {"fixed": 5, "free": 6, "plain": 7, "nothing": None})
     assert (made.fixed, made.free, made.plain) == (1, 6, 7)
     assert not hasattr(made, "nothing")
+
+
+def test_every_learner_that_can_be_saved_is_of_a_known_kind():
+    """Two were not, and saving them ended in an AttributeError."""
+    for name in learners.__all__:
+        cls = getattr(learners, name)
+        if hasattr(cls, "save"):
+            assert KINDS[cls.kind] == f"learners.{name}", name

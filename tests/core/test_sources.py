@@ -18,6 +18,7 @@ import squeak
 from squeak import Kors, Squeak
 from squeak.data import Cursor, Preprocessing, opening
 from squeak.data.columns import OneHotColumn
+from squeak.data.csv_text import CsvText
 from squeak.data.learning import Request, select
 from squeak.kernels import RBF, Linear
 from squeak.leverage import estimate_accuracy
@@ -681,6 +682,40 @@ def test_rows_that_change_between_passes_are_noticed(kind, tmp_path):
     message = "had 500 rows when it was first read and has 200 now" if kind == "function" else "was changed or repl"
     with pytest.raises(ValueError, match=message):
         source.collect()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_that_change_in_place_during_their_only_pass_are_noticed(kind, tmp_path, monkeypatch):
+    frame, path = pd.DataFrame(np.eye(4), columns=list("abcd")), tmp_path / f"x.{kind}"
+    (frame.to_csv if kind == "csv" else frame.to_parquet)(path)
+    source = squeak.rows(path)
+    pieces, size = source.reader.pieces, path.stat().st_size
+
+    def changing(*how):
+        for piece in pieces(*how):
+            yield piece
+            with open(path, "r+b") as file:  # the same file, of the same size
+                file.seek(size - 1)
+                file.write(b"\n")
+
+    assert len(source.feature_names) == 4 + (kind == "csv")
+    monkeypatch.setattr(source.reader, "pieces", changing)
+    with pytest.raises(ValueError, match="was changed or replaced"):
+        list(source.blocks())
+
+
+@pytest.mark.parametrize("late", ["2.5", "x", "true", "2020-01-01", ""])
+def test_the_type_of_a_column_does_not_hang_on_its_first_value(late, tmp_path, monkeypatch):
+    """Columns with a number in the first row are read as numbers at first; where some are not, Arrow decides."""
+    (tmp_path / "a.csv").write_text("a,b,c\n1,x,7\n" + "1,y,8\n" * 3 + f"{late},y,9\n" + f"{late},x,9\n" * 3)
+
+    def read():
+        return squeak.rows(tmp_path / "a.csv", target="c", missing="mean", categories="onehot")
+
+    told = read()
+    monkeypatch.setattr(CsvText, "numbers_at_first", lambda self, path: [])
+    assert told.preprocessing == read().preprocessing
+    np.testing.assert_array_equal(told.collect()[0], read().collect()[0])
 
 
 def test_an_array_file_cut_while_it_is_read_is_an_error(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import eigvalsh
 
 from squeak.graphs import (
     HarmonicClassifier,
@@ -16,8 +17,9 @@ from squeak.graphs import (
     sparsify,
     spectral_accuracy,
 )
+from squeak.graphs.accuracy import by_tree, grounded
 from squeak.graphs.edges import bridges, check_edges, merged
-from tests.graphs.oracles import exact_harmonic, exact_leverage
+from tests.graphs.oracles import dense_accuracy, exact_harmonic, exact_leverage, random_graph
 
 QUICK, FULL = 40, 3000
 
@@ -171,3 +173,37 @@ def test_a_triangle_with_weights_nineteen_powers_of_ten_apart(method):
         assert found.sum() == pytest.approx(2.0, abs=0.1 if method == "projections" else 1e-9)
         expected = exact_leverage(merged(check_edges([0, 1, 0], [1, 2, 2], weights)))
         np.testing.assert_allclose(found, expected, atol=0.1 if method == "projections" else 1e-9)
+
+
+@pytest.mark.parametrize("apart", [1e8, 1e10, 1e13, 1e100])
+@pytest.mark.parametrize("ridge", [0.0, 1e-3])
+def test_accuracy_tells_of_a_change_among_light_edges(apart, ridge):
+    """Two triangles, one with far lighter edges, joined by a light edge: half of the light ones is taken away."""
+    u, v = [0, 0, 1, 3, 3, 4, 2], [1, 2, 2, 4, 5, 5, 3]
+    weights = np.array([apart, apart, apart, 1.0, 1.0, 1.0, 1.0])
+    changed = np.where(weights > 1, weights, 0.5)
+    found = spectral_accuracy((u, v, weights), (u, v, changed), ridge)
+    light = np.array([[1.0, -1, 0, 0], [-1, 3, -1, -1], [0, -1, 2, -1], [0, -1, -1, 2]])  # the heavy nodes as one
+    grounded_light = light + ridge * np.diag([3.0, 1, 1, 1])
+    expected = 0.5 if ridge == 0 else eigvalsh(0.5 * light, grounded_light)[-1]
+    assert found == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_coordinates_of_a_tree_give_the_accuracy_of_any_graph():
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        graph = random_graph(20, 50, seed)
+        other = graph.take(rng.random(len(graph)) < 0.9)
+        other = other.with_weights(other.weights * rng.uniform(0.5, 2.0, len(other)))
+        for ridge in (0.0, 0.3):
+            found = by_tree(grounded(graph, ridge), grounded(other, ridge))
+            assert found == pytest.approx(dense_accuracy(graph, other, ridge), rel=1e-9)
+
+
+@pytest.mark.parametrize("heavy", [1e6, 1e12, 5e14, 1e15])
+def test_projections_know_the_leverage_of_an_edge_far_heavier_than_all_others(heavy):
+    """Its part from its own two ends alone was a difference of two numbers near 1, over another."""
+    found = edge_leverage(
+        ([0, 0, 1], [1, 2, 2], [1.0, 1.0, heavy]), "projections", n_projections=512, random_state=0
+    )
+    np.testing.assert_allclose(found, [0.5, 0.5, 1.0], atol=1e-5)

@@ -55,7 +55,7 @@ def expected_failures(estimator):
         twice = "probabilities come from leave-one-out scores, and a row that comes twice is not left out whole"
         equal = {f"check_sample_weight_equivalence_on_{form}_data": twice for form in ("dense", "sparse")}
         return {"check_classifiers_train": OTHER_CLASS, **equal}
-    if not isinstance(estimator, KernelBlend | LocalExperts | AutoRegressor | AutoClassifier):
+    if not isinstance(estimator, KernelBlend | AutoRegressor | AutoClassifier):
         return {}
     known = {
         "check_sample_weight_equivalence_on_dense_data": (

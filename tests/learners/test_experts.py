@@ -192,3 +192,29 @@ def test_a_task_travels_with_its_own_rows_alone(table):
     assert len(again.data.X) == len(again.by_row["back"]) == 100
     for one, two in zip(fitted(task)[1:], fitted(again)[1:], strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_experts_of_rows_of_any_type_come_back_from_a_file(dtype, tmp_path):
+    X = (10 * np.random.default_rng(0).standard_normal((60, 2))).astype(dtype)
+    model = LocalExperts(KernelRidge(RBF(5.0), max_atoms=8), leaf_rows=20, random_state=0).fit(X, X[:, 0])
+    model.save(tmp_path / "m.sqk")
+    assert np.array_equal(squeak.load(tmp_path / "m.sqk").predict(X), model.predict(X))
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path):
+    X = 1e150 * np.random.default_rng(0).standard_normal((60, 2))
+    labels = np.where(X[:, 0] > 0, "a", "b")
+    model = LocalExperts(KernelClassifier(RBF("median"), max_atoms=8), leaf_rows=100, random_state=0).fit(X, labels)
+    with pytest.raises(ValueError, match="lies outside of"):
+        model.save(tmp_path / "m.sqk")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_leaf_whose_rows_are_all_alike_takes_the_width_of_all_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((6, 2))
+    X, y = np.repeat(rows, 10, axis=0), rng.standard_normal(60)
+    model = LocalExperts(KernelRidge(RBF("median"), 1e-6), leaf_rows=10, random_state=0).fit(X, y)
+    assert model.tree_.n_leaves > 1
+    np.testing.assert_allclose(model.predict(rows), y.reshape(6, 10).mean(axis=1), atol=1e-4)

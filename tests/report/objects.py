@@ -69,6 +69,8 @@ def every_kind():
         "kernel-ridge-cv": lambda: squeak.KernelRidgeCV(**small).fit(X, y),
         "kernel-classifier": lambda: squeak.KernelClassifier(**small).fit(X, labels),
         "kernel-gradient-descent": lambda: learners.KernelGradientDescent(RBF(1.0), random_state=0).fit(X, y),
+        "divide-and-conquer-ridge": lambda: learners.DivideAndConquerRidge(RBF(1.0), random_state=0).fit(X, y),
+        "nytro-regressor": lambda: learners.NytroRegressor(**small).fit(X, y),
         "kernel-blend": lambda: learners.KernelBlend([RBF("learned")], max_atoms=40, random_state=0).fit(X, y),
         "local-experts": lambda: learners.LocalExperts(
             squeak.KernelRidge(RBF(1.0), max_atoms=40), leaf_rows=200, random_state=0

@@ -28,10 +28,23 @@ class ColumnError(ValueError):
 
 def kind_of(arrow_type: Any) -> str:
     """Return what an Arrow type is to us: number, text, date, time, duration, empty or other."""
+    kind = _kinds.get(arrow_type.id)
+    if kind is None:
+        import pyarrow.types as at
+
+        if at.is_dictionary(arrow_type):
+            return kind_of(arrow_type.value_type)
+        kind = _kinds[arrow_type.id] = _kind_of(arrow_type)
+    return kind
+
+
+_kinds: dict[int, str] = {}
+"""What the types of each number of Arrow's are: there may be many thousand columns, of few types."""
+
+
+def _kind_of(arrow_type: Any) -> str:
     import pyarrow.types as at
 
-    if at.is_dictionary(arrow_type):
-        return kind_of(arrow_type.value_type)
     if at.is_integer(arrow_type) or at.is_floating(arrow_type) or at.is_decimal(arrow_type):
         return "number"
     if at.is_boolean(arrow_type):

@@ -92,15 +92,18 @@ class CsvReader(Reader):
         """Find the types in the first block; whole numbers are read as float64: fractions may follow."""
         import pyarrow as pa
 
+        numbers = {name: pa.float64() for name in self._text.numbers_at_first(path) if kinds.get(name) != "text"}
         while True:
             try:
-                stream, reader = self._text.open(path, None, None, self._bad_line)
+                stream, reader = self._text.open(path, numbers, None, self._bad_line)
                 with stream, reader:
                     first = next(iter(reader), None)
                     schema = reader.schema
                 break
             except (pa.ArrowInvalid, OSError, KeyError) as error:
-                if not self._longer(error):
+                if numbers:  # not all of them hold numbers alone, or it is something else: without them Arrow tells
+                    numbers = {}
+                elif not self._longer(error):
                     raise explained(error, self._text, self._types, path, None) from None
         self.skipped_lines = 0
         for place, field in enumerate(schema):

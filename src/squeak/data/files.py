@@ -114,8 +114,8 @@ class Unchanged:
             before = self._stamps[one]
             if _stamp(one)[: len(before)] != before:
                 raise ValueError(
-                    f"{self._labels[one]} was changed or replaced after it was opened, so that passes over it "
-                    "would differ; open it again with squeak.rows, or read a copy that nobody writes to"
+                    f"{self._labels[one]} was changed or replaced after it was opened, so that its rows "
+                    "are of two states; open it again with squeak.rows, or read a copy that does not change"
                 )
 
 

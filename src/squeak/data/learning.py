@@ -141,7 +141,10 @@ def learn(
     first = pieces[0]
     if first.is_table:
         tables = [dict(zip(piece.data.column_names, piece.data.columns, strict=True)) for piece in pieces]
-        columns = tuple(_column(name, [table[name] for table in tables], pieces, request) for name in names)
+        as_text = request.as_text()
+        columns = tuple(
+            _column(name, [table[name] for table in tables], pieces, request, name in as_text) for name in names
+        )
         numeric = all(isinstance(column, NumberColumn) for column in columns)
         plain = Preprocessing(columns, dtype="float32" if numeric and float32 else "float64")
     elif request.is_plain:
@@ -157,23 +160,24 @@ def learn(
     return _with_scales(plain, names, pieces, request)
 
 
-def _column(name: str, columns: list[Any], pieces: list[Piece], request: Request) -> Column:
-    """Decide a column's encoding from its type, where it first has values, and the first rows."""
+def _column(name: str, columns: list[Any], pieces: list[Piece], request: Request, as_text: bool) -> Column:
+    """Decide a column's encoding from its type, where it first has values, and the first rows.
+
+    ``as_text``: whether it holds categories whatever its values look like.
+    """
     where = pieces[0]
-    types = [column.type for column in columns]
-    arrow_type = next((found for found in types if kind_of(found) != "empty"), types[0])
-    kind = kind_of(arrow_type)
-    how = _choice(request.categories, name)
+    kinds = [(kind_of(column.type), column.type) for column in columns]
+    kind, arrow_type = next((found for found in kinds if found[0] != "empty"), kinds[0])
+    if kind == "number" and not as_text:
+        return NumberColumn(name)
     if kind == "other":
         fact = f"column {name!r} has type {arrow_type}, of which no number can be made"
         raise InputError(where.words(fact), _leave_out(name))
     if kind == "empty":
         raise InputError(where.words(f"column {name!r} has no values at all in the first rows"), _leave_out(name))
-    if name not in request.as_text():
-        if kind in ("date", "time", "duration"):
-            return DateColumn(name, kind)
-        if kind == "number":
-            return NumberColumn(name)
+    if kind in ("date", "time", "duration") and not as_text:
+        return DateColumn(name, kind)
+    how = _choice(request.categories, name)
     if how is None:
         ways = (Advice(words, "categories", way) for words, way in (("choose {}", "onehot"), ("{}", "codes")))
         raise InputError(where.words(f"column {name!r} is text"), *ways, _leave_out(name))

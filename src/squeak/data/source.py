@@ -283,9 +283,8 @@ class RowSource:
             raise ValueError(f"there are no rows{f': all {skipped:,} were skipped' if skipped else ''}")
 
     def _check_count(self, part: int, rows: int) -> None:
-        """Refuse a part that was read before and had another number of rows then."""
-        if part in self._rows_of:
-            self.reader.check_unchanged(part)
+        """Refuse a part that was changed while it was read, or had another number of rows the first time."""
+        self.reader.check_unchanged(part)
         before = self._rows_of.setdefault(part, rows)
         if before != rows:
             where = self.reader.part_name(part) if self.n_parts > 1 or self.recipe is not None else "the source"

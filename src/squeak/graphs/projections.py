@@ -265,20 +265,28 @@ class _Local:
         self._u, self._v = u.astype(np.int32), v.astype(np.int32)
         self.known: Array = np.empty(len(u))
         self._factors = np.empty((len(u), 4), dtype=np.float32)
-        inverse = 1.0 / diagonal
         for start in range(0, len(u), TILE):  # what is between fits the processor's cache
             here = slice(start, start + TILE)
-            self._fill(here, weights[here], between[here], inverse[self._u[here]], inverse[self._v[here]])
+            self._fill(here, weights[here], between[here], diagonal[self._u[here]], diagonal[self._v[here]])
         if between is weights:
             np.minimum(self.known, 1.0, out=self.known)
 
-    def _fill(self, here: slice, weights: Array, between: Array, iu: Array, iv: Array) -> None:
-        square = np.minimum((between * iu) * (between * iv), 1.0)
-        left = np.maximum(1.0 - square, 1e-14)
-        self.known[here] = weights * (iu + iv - 2.0 * between * iu * iv) / left
-        cu, cv, alpha = np.sqrt(weights * iu), np.sqrt(weights * iv), np.sqrt(square)
-        P, R = (cu - cv * alpha) / left, (cv - cu * alpha) / left
-        for column, factor in enumerate((P, alpha * R, -R, -alpha * P)):
+    def _fill(self, here: slice, weights: Array, between: Array, du: Array, dv: Array) -> None:
+        """Solve with L_SS = [[d_u, −b], [−b, d_v]] by what else is at the two ends, s_u = d_u − b and s_v alike.
+
+        With h = s_u·s_v/(s_u + s_v), b_eᵀ(L_SS)⁻¹ is (s_v, −s_u)/((s_u + s_v)·(b + h)) and b_eᵀ(L_SS)⁻¹b_e is
+        1/(b + h): no digits cancel where the edge is far heavier than all others of its ends.
+        """
+        su, sv = np.maximum(du - between, 0.0), np.maximum(dv - between, 0.0)
+        both = su + sv
+        both[both == 0] = 1.0
+        su, sv = su / both, sv / both
+        through = between + su * (sv * both)
+        self.known[here] = weights / through
+        root, ru, rv = np.sqrt(weights) / through, np.sqrt(du), np.sqrt(dv)
+        sv *= root
+        su *= root
+        for column, factor in enumerate((ru * sv, between / ru * su, -rv * su, -between / rv * sv)):
             self._factors[here, column] = factor
 
     def add_squares(self, z: NDArray[np.floating], t: NDArray[np.floating], total: Array) -> None:

@@ -267,7 +267,9 @@ class OnlineSparsifier(EdgeStream):
 
     An edge comes in with probability p = min(1, oversampling·s/(1 + s)), s = a_e·r_e in what was kept before
     it, and stays with weight a_e/p. Resistances are computed anew when the sample has grown by half; those in
-    between are larger than they need be, never smaller.
+    between are larger than they need be, never smaller. In a sample of more than 1,000 nodes with weights 1e15 or
+    more apart they are not known for new edges, and all of these come in: :class:`StreamSparsifier`, which scores
+    edges within the sample, is the one for such graphs.
 
     Parameters
     ----------

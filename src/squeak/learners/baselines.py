@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from squeak.core import state
 from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
 from squeak.core.constructors import parameters
@@ -16,6 +17,7 @@ from squeak.core.kernels import gram, resolve
 from squeak.core.leverage import weighted_gram
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
+from squeak.core.saved import Layout
 from squeak.core.seeds import ORDER, SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.data import PredictsBlocks, by_blocks
@@ -24,6 +26,8 @@ from squeak.learners.cached import kept_in_memory
 from squeak.learners.falkon import ProductTerm, preconditioner
 from squeak.learners.rows import KernelLearner, all_or_nothing
 from squeak.learners.tiles import atom_values
+
+_COEFFICIENTS: Layout = {"dual_coef_": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE)}
 
 
 class _Expansion(MultiOutputMixin, RegressorMixin, PredictsBlocks):
@@ -92,6 +96,9 @@ class DivideAndConquerRidge(_Expansion, KernelLearner):
     >>> bool(DivideAndConquerRidge(RBF(1.0), n_parts=4, random_state=0).fit(X, y).score(X, y) > 0.95)
     True
     """
+
+    kind: ClassVar[str] = "divide-and-conquer-ridge"
+    _state: ClassVar[Layout] = _COEFFICIENTS
 
     alpha: float = field(default=1.0, kw_only=False)
     n_parts: int = 10
@@ -177,6 +184,9 @@ class NytroRegressor(_Expansion, DictionaryLearner):
     >>> bool(model.score(X, y) > 0.95), len(model.dictionary_)
     (True, 40)
     """
+
+    kind: ClassVar[str] = "nytro-regressor"
+    _state: ClassVar[Layout] = {**_COEFFICIENTS, "n_iter_": state.whole()}
 
     step: float = 1.0
     max_iter: int | None = None

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core.advice import Advice, InputError
+from squeak.core.state import plain
 from squeak.core.types import Array
 from squeak.data import Block, Cursor, DecidesBlocks, RowSource, by_blocks
 from squeak.learners.calibration import probabilities
@@ -201,4 +202,4 @@ def check_classes(classes: Any) -> None:
     """Refuse fewer than two classes, and numbers by the thousand."""
     _check_not_numbers(classes)
     if len(classes) < 2:
-        raise ValueError(f"there is only one class, {classes[0]!r}; two or more are needed")
+        raise ValueError(f"there is only one class, {plain(classes[0])!r}; two or more are needed")

@@ -82,26 +82,19 @@ class ExpansionsPiece:
             raise TypeError("a kernel that is code cannot be saved")
         arrays = {
             "sizes": np.array([len(one) for one in value], dtype=np.int64),
-            "atoms": np.concatenate([one.atoms for one in value]),
+            "atoms": np.concatenate([one.atoms for one in value], dtype=np.float64),
             "coef": np.concatenate([one.coef for one in value]),
             "intercepts": np.stack([one.intercept for one in value]),
             "numbers": np.concatenate([np.zeros(0), *numbers]),
         }
-        return {f"{name}_{part}": array for part, array in arrays.items()}, {name: kernels}
+        return state.parts(_table(len(kernels)), arrays, f"{name}_")[0], {name: kernels}
 
     def give(self, name: str, given: Given) -> list[Expansion]:
         """Return the expansions."""
         kernels = given.content[name]
         if not isinstance(kernels, list) or not kernels:
             raise ValueError("the kernels of its parts are damaged")
-        table = {
-            "sizes": state.wholes(len(kernels), low=1),
-            "atoms": state.numbers("m", "d"),
-            "coef": state.numbers("m", "outputs"),
-            "intercepts": state.numbers(len(kernels), "outputs"),
-            "numbers": state.numbers("numbers"),
-        }
-        found = state.checked(table, within(given.arrays, f"{name}_"), {})
+        found = state.checked(_table(len(kernels)), within(given.arrays, f"{name}_"), {})
         ends = np.cumsum(found["sizes"])
         if ends[-1] != len(found["atoms"]):
             raise ValueError("its parts do not have the atoms that they say")
@@ -112,6 +105,17 @@ class ExpansionsPiece:
             made = check_stored(kernel_from_data(_joined(kernel, found["numbers"])), atoms)
             expansions.append(Expansion(made, atoms, found["coef"][part], intercept))
         return expansions
+
+
+def _table(n: int) -> dict[str, state.Part]:
+    """Return what n expansions are in a file."""
+    return {
+        "sizes": state.wholes(n, low=1),
+        "atoms": state.numbers("m", "d"),
+        "coef": state.numbers("m", "outputs"),
+        "intercepts": state.numbers(n, "outputs"),
+        "numbers": state.numbers("numbers"),
+    }
 
 
 def _cut(data: Any, numbers: list[Array]) -> Any:

@@ -27,7 +27,7 @@ from squeak.learners.classifier import KernelClassifier
 from squeak.learners.data import ArrayTraining
 from squeak.learners.descent import KernelGradientDescent
 from squeak.learners.expansion import Expansion, ExpansionsPiece
-from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared
+from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared, with_width
 from squeak.learners.metric import check_tunable
 from squeak.learners.ridge import KernelRidge
 from squeak.learners.rows import RowLearner, all_or_nothing
@@ -165,7 +165,7 @@ class LocalExperts(DecidesBlocks, RowLearner):
         given = {} if back is None else {"back": back}
         beside = {} if groups is None else {"groups": groups}
         tasks = [
-            Task(estimator, data, given, beside, rows, self.classes_, seed, leaf)
+            Task(with_width(estimator, data.X, rows), data, given, beside, rows, self.classes_, seed, leaf)
             for leaf, rows in enumerate(leaves)
         ]
         with place() as here:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from squeak.core.kernels import RBF
+from squeak.core.kernels import RBF, resolve
 from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
 from squeak.learners.blend import KernelBlend
@@ -17,6 +17,7 @@ from squeak.learners.data import ArrayTraining
 from squeak.learners.expansion import Expansion, total
 from squeak.learners.metric import Held, gradient_product, tuned
 from squeak.learners.splits import SplitTree
+from squeak.samplers.base import own_kernel
 
 SPLIT_ROWS, SPLIT_ATOMS = 4000, 400
 """Rows and atoms of the small model whose slopes tell where a node is split."""
@@ -91,6 +92,13 @@ class Task:
         given = {name: values[rows] for name, values in self.by_row.items()}
         places = np.arange(len(rows))
         return Task, (self.estimator, some, given, self.beside, places, self.classes, self.seed, self.leaf)
+
+
+def with_width(estimator: Any, X: Array, rows: IntArray) -> Any:
+    """Return the estimator of a leaf; where its rows are all alike and tell no width, with one from all rows."""
+    if isinstance(estimator, KernelBlend) or (X[rows] != X[rows[0]]).any() or (X[0] == X).all():
+        return estimator
+    return clone(estimator).set_params(kernel=resolve(own_kernel(estimator.kernel), X))
 
 
 def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from squeak.core.checks import check_choice
 from squeak.core.constructors import parameters
 from squeak.core.saved import LabelsPiece, Layout
+from squeak.core.state import plain
 from squeak.core.types import Array
 from squeak.learners.classes import Classifier
 from squeak.learners.rows import all_or_nothing
@@ -118,7 +119,7 @@ class RandomFeatureClassifier(Classifier, SgdLearner):
     def _intercept(self) -> Array:
         names = sorted(self._seen)
         if len(names) < 2:
-            raise ValueError(f"there is only one class in y, {names[0]!r}: at least two are needed")
+            raise ValueError(f"there is only one class in y, {plain(names[0])!r}: at least two are needed")
         self.classes_ = np.array(names, dtype=None if self._kind.kind == "U" else self._kind)
         counts = np.array([self._seen[name] for name in names])
         part = (counts + 1e-3 * counts.sum()) / (counts.sum() * (1 + 1e-3 * len(counts)))

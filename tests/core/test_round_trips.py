@@ -65,7 +65,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list]] = {
     "decimal256": (pa.decimal256(40, 3), [decimal.Decimal(v) for v in ("0.125", "-7", "12345678901234567890.5")]),
     "string": (pa.string(), WORDS),
     "large_string": (pa.large_string(), WORDS),
-    "string_view": (pa.string_view(), WORDS),
+    **({"string_view": (pa.string_view(), WORDS)} if hasattr(pa, "string_view") else {}),  # from pyarrow 16 on
     "numbers as text": (pa.string(), ["007", "7.0", "7", "1e5", "x1"]),
     "truths as text": (pa.string(), ["yes", "no", "True", "false"]),
     "date32": (pa.date32(), DAYS),

@@ -109,7 +109,13 @@ def arrow_csv(table, path):
     return path
 
 
+FAR_DATES = "0001-01-02" in pd.Series(np.array(["0001-01-02"], "datetime64[us]")).to_csv()
+"""Whether pandas writes dates that nanoseconds do not reach: 2.1 writes others in their place."""
+
+
 def pandas_csv(table, path):
+    if not FAR_DATES and any(map(pa.types.is_timestamp, table.schema.types)):
+        return arrow_csv(table, path)
     table.to_pandas().to_csv(path, index=False)
     return path
 

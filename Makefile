@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs
 
-.PHONY: demo test test-slow test-lowest bench docs figures dist reproduce clean
+.PHONY: demo test checkers tests test-slow test-lowest bench docs figures dist reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("squeak needs Python 3.11 or newer; set PYTHON=") if sys.version_info < (3, 11) else None'
@@ -23,24 +23,32 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)      ## stream a year of flights through SQUEAK; leaves demo/
 	$(BIN)/squeak demo --out demo
 
+# Compiled once, tests and modules serve both test processes and every process that they start.
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
 test: $(STAMP) .browser  ## ruff, mypy, import rules, doctests, contract suite, all tests but the slow ones
+	$(MAKE) --no-print-directory -j 2 checkers tests
+
+checkers: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadgroup
+
+tests: $(STAMP) .browser
+	$(PYTEST) -m "not slow"
 
 COMMANDS := tests/test_cli.py tests/bandits/test_cli.py tests/dpp/test_rows.py tests/graphs/test_command.py tests/report/test_command.py
 
 test-slow: $(DOCS_STAMP) .browser ## what takes long: statistics, kills, the site and all its examples, commands as new processes, the wheel
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
-	OPENBLAS_NUM_THREADS=1 SQUEAK_COMMANDS=new $(BIN)/python -m pytest -m "not slow" -n 2 $(COMMANDS)
+	$(PYTEST) -m slow
+	SQUEAK_COMMANDS=new $(PYTEST) -m "not slow" $(COMMANDS)
 	$(MAKE) dist
 
 test-lowest:        ## the same tests on the oldest versions we promise
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints/lowest.txt
-	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -m "not slow" -n 2
+	$(subst $(BIN),.venv-lowest/bin,$(PYTEST)) -m "not slow"
 
 $(VENV)/.bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo,river,bench]' -c constraints/newest.txt

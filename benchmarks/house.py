@@ -10,6 +10,8 @@ How each is counted:
   docstrings, imports and ``__all__`` are left out first. The shape of a line is its tokens with every name, string
   and number blurred (keywords and signs stay). The first of equal runs is free; the lines of all others count.
 - ``repeated, same names``: the same, with names, strings and numbers as they are.
+- ``repeated, bodies``: the same as ``repeated``, of the bodies of functions alone. Signatures with one parameter on
+  each line, the fields of classes and tables of constants have the same shapes too, and repeat no logic.
 - ``privates``: ``x._name``, where x is not ``self``, ``cls`` or ``super()`` and the name is no dunder.
   ``foreign privates`` leaves out those that a class reads from another of its own kind: the class that the access
   stands in assigns, declares or defines a member of that name.
@@ -97,9 +99,22 @@ def left_out(tree: ast.Module) -> set[int]:
     return found
 
 
-def shapes(path: Path, blur: bool) -> list[tuple[int, str]]:
-    """Return the lines of code with their shapes: the tokens, blurred where asked."""
-    return _shapes(path.read_text(encoding="utf8"), blur)
+def in_bodies(tree: ast.Module) -> set[int]:
+    """Return the lines of the statements that functions run, without the heads of functions within them."""
+    found: set[int] = set()
+    for node in ast.walk(tree):  # from the outside in, so that an inner head is taken out of an outer body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found -= set(_span(node))
+            found.update(line for statement in node.body for line in _span(statement))
+    return found
+
+
+def shapes(path: Path, blur: bool, bodies: bool = False) -> list[tuple[int, str]]:
+    """Return the lines of code, or of ``bodies`` alone, with their shapes: the tokens, blurred where asked."""
+    text = path.read_text(encoding="utf8")
+    lines = _shapes(text, blur)
+    inside = in_bodies(_tree(text)) if bodies else ()
+    return [(line, shape) for line, shape in lines if line in inside] if bodies else lines
 
 
 @cache
@@ -115,12 +130,12 @@ def _shapes(text: str, blur: bool) -> list[tuple[int, str]]:
     return [(line, " ".join(words)) for line, words in sorted(lines.items())]
 
 
-def repeated(blur: bool = True) -> list[Place]:
+def repeated(blur: bool = True, bodies: bool = False) -> list[Place]:
     """Return the lines that repeat the shape of earlier ones, in runs of six or more."""
     seen: dict[tuple[str, ...], tuple[Path, int]] = {}
     found: list[Place] = []
     for path in files():
-        lines = shapes(path, blur)
+        lines = shapes(path, blur, bodies)
         copied: set[int] = set()
         for start in range(len(lines) - RUN + 1):
             window = tuple(shape for _, shape in lines[start : start + RUN])
@@ -273,6 +288,7 @@ def methods_without_returns() -> list[Place]:
 COUNTS: dict[str, Callable[[], list[Place]]] = {
     "repeated": repeated,
     "repeated, same names": lambda: repeated(blur=False),
+    "repeated, bodies": lambda: repeated(bodies=True),
     "privates": privates,
     "foreign privates": lambda: privates(foreign=True),
     "bool checks": bool_checks,

@@ -391,6 +391,7 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     covered = re.search(r"90% interval: ([0-9.]+)% of the targets lie in it, mean width", done.stdout)
     assert covered is not None
     assert 88 < float(covered[1]) < 93
+    data = str(folder / "b.parquet")
     done = command(
         "fit", data, "--target", "to", "--loss", "logistic", "--max-atoms", 40, "--alpha", 1, "--out", model, "-q"
     )

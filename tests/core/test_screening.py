@@ -6,7 +6,7 @@ import pytest
 from squeak.core import screening
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor
-from squeak.core.screening import decide, entry, entry_score, screen, stages
+from squeak.core.screening import Chance, decide, entry, entry_score, screen, stages
 from squeak.core.thinning import any_survives, keep_probability
 from squeak.kernels import RBF
 from tests.oracles import dense_estimate
@@ -30,7 +30,7 @@ def test_screening_is_the_full_decision(scorer, copies, oversampling, rng):
     X, u = 1.5 * rng.standard_normal((5000, 3)), rng.random(5000)
     p = keep_probability(entry_score(scorer.residuals(X), scorer.ridge), oversampling, copies)
     full = np.flatnonzero(u < any_survives(p, copies))
-    found = screen(scorer, X, u, oversampling=oversampling, copies=copies)
+    found = screen(scorer, X, u, Chance(oversampling, copies))
     assert np.array_equal(found, full)
     assert 0 < len(full) < 5000
 
@@ -42,15 +42,15 @@ def test_screening_that_leaves_out_stages_gives_up_no_row_that_would_enter(score
     p = keep_probability(entry_score(scorer.residuals(X), scorer.ridge), oversampling, 1)
     full = np.flatnonzero(u < p)
     monkeypatch.setattr(screening, "MANY", 100)
-    found = screen(scorer, X, u, oversampling=oversampling, copies=1)
+    found = screen(scorer, X, u, Chance(oversampling))
     assert np.isin(full, found).all()
     assert len(full) < len(found) < 5000
-    first = decide(scorer, X[found[:200]], u[found[:200]], oversampling=oversampling, copies=1)
-    alone = decide(scorer, X[: found[199] + 1], u[: found[199] + 1], oversampling=oversampling, copies=1)
+    first = decide(scorer, X[found[:200]], u[found[:200]], Chance(oversampling))
+    alone = decide(scorer, X[: found[199] + 1], u[: found[199] + 1], Chance(oversampling))
     assert np.array_equal(found[first.rows], alone.rows)
     np.testing.assert_allclose(first.probabilities, alone.probabilities, rtol=1e-9)
     monkeypatch.setattr(screening, "SLACK", -0.02)
-    assert not np.isin(full, screen(scorer, X, u, oversampling=oversampling, copies=1)).all()
+    assert not np.isin(full, screen(scorer, X, u, Chance(oversampling))).all()
 
 
 def test_most_rows_are_given_up_after_few_kernel_evaluations(scorer, rng, monkeypatch):
@@ -58,7 +58,7 @@ def test_most_rows_are_given_up_after_few_kernel_evaluations(scorer, rng, monkey
     evaluated = []
     real = screening.block
     monkeypatch.setattr(screening, "block", lambda k, A, B: evaluated.append(len(A) * len(B)) or real(k, A, B))
-    screen(scorer, X, u, oversampling=2.0, copies=1)
+    screen(scorer, X, u, Chance(2.0))
     assert sum(evaluated) < 0.5 * 4000 * 200
 
 
@@ -71,10 +71,10 @@ def test_the_entry_score_is_that_of_the_row_added_at_weight_one(scorer, rng):
 
 def test_decide_stops_at_the_limit_and_its_factor_is_the_fresh_one(scorer, rng):
     X, u = 3 * rng.standard_normal((40, 3)), np.zeros(40)
-    entries = decide(scorer, X, u, oversampling=1.0, copies=1, limit=205)
+    entries = decide(scorer, X, u, Chance(1.0), limit=205)
     assert entries.rows.tolist() == [0, 1, 2, 3, 4]
     assert entries.decided == 5
-    entries = decide(scorer, X, u, oversampling=1.0, copies=1)
+    entries = decide(scorer, X, u, Chance(1.0))
     grown = scorer.grow(X[entries.rows], entries.weights, entries.projected, entries.schur)
     A = gram(RBF(1.0), grown.atoms) + np.diag(0.5 / grown.weights)
     np.testing.assert_allclose(grown.factor.inverse @ A @ grown.factor.inverse.T, np.eye(240), atol=1e-9)

@@ -44,12 +44,13 @@ def is_exact(samples, L, k=None):
     return p_value(samples, brute_force(L, k)) > SMALLEST_P
 
 
-def test_the_eigenvector_sampler_is_exact(X):
+@pytest.mark.parametrize("n", [N // 4, pytest.param(N, marks=pytest.mark.slow)])
+def test_the_eigenvector_sampler_is_exact(n, X):
     kernel = kernel_of_size(X, 2.0)
     dpp = ExactDPP(kernel, random_state=1).fit(X)
-    assert is_exact(dpp.sample(N), kernel(X))
+    assert is_exact(dpp.sample(n), kernel(X))
     for k in (1, 3):
-        assert is_exact(dpp.sample(N // 4, k=k), kernel(X), k)
+        assert is_exact(dpp.sample(n // 4, k=k), kernel(X), k)
 
 
 def test_the_cholesky_sampler_is_exact(X, rng):
@@ -138,21 +139,22 @@ def closed_form(dpp, L):
 
 
 @pytest.mark.parametrize("name", ["full", "partial", "one pass, weighted"])
-@pytest.mark.parametrize("k", [2])
-def test_samples_of_k_rows_are_exact(name, k, X):
+@pytest.mark.parametrize("n", [400, pytest.param(1_500, marks=pytest.mark.slow)])
+def test_samples_of_k_rows_are_exact(n, name, X):
     sampler, weighted = DICTIONARIES[name]
     kernel = kernel_of_size(X, 1.7)
     dpp = DPP(kernel, sampler, weighted=weighted, random_state=2).fit(X)
-    samples = dpp.sample(1_500, k=k)
-    assert {len(s) for s in samples} == {k}
-    assert is_exact(samples, kernel(X), k)
+    samples = dpp.sample(n, k=2)
+    assert {len(s) for s in samples} == {2}
+    assert is_exact(samples, kernel(X), 2)
 
 
-def test_a_larger_k_than_the_kernel_gives_is_exact_too(X):
+@pytest.mark.parametrize("n", [400, pytest.param(1_500, marks=pytest.mark.slow)])
+def test_a_larger_k_than_the_kernel_gives_is_exact_too(n, X):
     """Samples of 4 of 5 rows where the mean size is 1: the work is done anew at a larger scale."""
     kernel = kernel_of_size(X, 1.0)
     dpp = DPP(kernel, random_state=2).fit(X)
-    assert is_exact(dpp.sample(1_500, k=4), kernel(X), 4)
+    assert is_exact(dpp.sample(n, k=4), kernel(X), 4)
     assert len(dpp._fitted.levels) == 2
 
 

@@ -14,6 +14,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import squeak
 from squeak.core import storage
 from squeak.graphs import (
     DistributedSparsifier,
@@ -320,6 +321,12 @@ def test_a_sample_is_saved_and_loaded(small, tmp_path):
     sample = stream(shuffled(CLIQUES), 0, copies=2)
     sample.save(tmp_path / "h.sqk")
     assert EdgeSample.load(tmp_path / "h.sqk") == sample
+    assert isinstance(squeak.load(tmp_path / "h.sqk"), EdgeSample)
+
+
+@pytest.mark.slow
+def test_a_new_process_loads_a_sample(small, tmp_path):
+    stream(shuffled(CLIQUES), 0).save(tmp_path / "h.sqk")
     code = f"import squeak; print(type(squeak.load(r'{tmp_path / 'h.sqk'}')).__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "EdgeSample"

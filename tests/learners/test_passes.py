@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -15,6 +13,7 @@ import squeak
 from squeak import KernelClassifier, KernelRidge, KernelRidgeCV
 from squeak.data.parquet import ParquetReader
 from squeak.kernels import RBF
+from tests.commands import command
 
 GROUPS = 5
 
@@ -155,7 +154,6 @@ def test_missing_values_at_prediction_are_a_matter_of_the_fit(waves_file, tmp_pa
     path, columns, _ = waves_file
     KernelRidge(RBF("median"), max_atoms=20).fit(squeak.rows(path, "y")).save(tmp_path / "m.sqk")
     columns.assign(a=np.nan).to_csv(tmp_path / "holes.csv", index=False)
-    command = [sys.executable, "-m", "squeak", "predict", "m.sqk", "holes.csv", "--out", "out.csv"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = command("predict", "m.sqk", "holes.csv", "--out", "out.csv", cwd=tmp_path)
     assert done.returncode != 0
     assert "or fit the model with --missing median" in " ".join(done.stderr.split())

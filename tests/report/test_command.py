@@ -79,7 +79,7 @@ def test_what_cannot_be_reported_gets_one_line_and_no_page(case, folder, tmp_pat
 
 
 def test_the_version_and_the_module():
-    done = command("--version", new=True)
+    done = command("--version")
     assert (done.returncode, done.stdout) == (0, f"squeak {squeak.__version__}\n")
 
 
@@ -98,5 +98,5 @@ def test_shells_can_be_taught_to_complete(shell, monkeypatch, capsys):
 
 def test_completion_knows_the_commands():
     words = {"_SQUEAK_COMPLETE": "complete_bash", "COMP_WORDS": "squeak re", "COMP_CWORD": "1"}
-    done = command(new=True, **words)
+    done = command(**words)
     assert done.stdout.split() == ["report"]

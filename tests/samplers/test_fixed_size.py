@@ -99,8 +99,9 @@ def full_walk(X, seed):  # noqa: F811
     return BlessR(RBF(1.0), oversampling=3, max_atoms=9, random_state=seed).fit(X).dictionary_
 
 
-def test_a_walk_to_exactly_so_many_atoms_is_unbiased(X):  # noqa: F811
-    assert not biased(full_walk, X, 300).any()
+@pytest.mark.parametrize("runs", [100, pytest.param(300, marks=pytest.mark.slow)])
+def test_a_walk_to_exactly_so_many_atoms_is_unbiased(runs, X):  # noqa: F811
+    assert not biased(full_walk, X, runs).any()
 
 
 def going_on(X, seed):  # noqa: F811

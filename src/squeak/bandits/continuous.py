@@ -132,8 +132,8 @@ class BoxUCB(SavedBox, Runs):
     @cached_property
     def _sobol(self) -> Array:
         """Points spread over the cube; made when they are first needed, for they take 8 kB for each column."""
-        scramble = generator_at(self._seed, PROBE)
-        return np.asarray(qmc.Sobol(len(self.space.sides), scramble=True, rng=scramble).random(SOBOL))
+        scramble = generator_at(self._seed, PROBE)  # called ``seed`` because SciPy before 1.15 knows no ``rng``
+        return np.asarray(qmc.Sobol(len(self.space.sides), scramble=True, seed=scramble).random(SOBOL))
 
     def ask(self) -> Any:
         """Return the next point; it may be asked again before the value is told.

@@ -91,15 +91,16 @@ def stages(m: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges) if b > a]
 
 
-def screen(
-    scorer: WeightedFactor,
-    X: Rows,
-    uniforms: Array,
-    *,
-    oversampling: float,
-    copies: int,
-    shrink: float = 1.0,
-) -> IntArray:
+@dataclass(frozen=True)
+class Chance:
+    """How a score becomes the chance of each coin of a row: min(1, (oversampling/copies)·shrink·score)."""
+
+    oversampling: float
+    copies: int = 1
+    shrink: float = 1.0
+
+
+def screen(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance) -> IntArray:
     """Return the numbers of the rows that could enter: all whose uniform number is below their chance, few others.
 
     The chance is against the dictionary as it stands; rows of the block do not see each other here. Rows that are
@@ -122,8 +123,8 @@ def screen(
             residual[alive] -= np.einsum("ij,ij->i", v, v)
             left = positive_residuals(residual[alive], diag[alive], scorer)
             bound = entry_score(left + SLACK * diag[alive], scorer.ridge)
-            p = keep_probability(shrink * bound, oversampling, copies)
-            stay = u[alive] < any_survives(p, copies)
+            p = keep_probability(chance.shrink * bound, chance.oversampling, chance.copies)
+            stay = u[alive] < any_survives(p, chance.copies)
             given_up = 1.0 - np.count_nonzero(stay) / len(alive)
             alive = alive[stay]
             if not alive.size or (m > MANY and given_up * m**2 < 3 * stage.stop**2):
@@ -149,16 +150,7 @@ class Entries:
     """How many rows of the chunk were decided: all of them, or up to the one that reached the limit."""
 
 
-def decide(
-    scorer: WeightedFactor,
-    X: Rows,
-    uniforms: Array,
-    *,
-    oversampling: float,
-    copies: int,
-    shrink: float = 1.0,
-    limit: int | None = None,
-) -> Entries:
+def decide(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance, limit: int | None = None) -> Entries:
     """Take the rows of a chunk one after the other, each scored against all that entered before it.
 
     This is the row-by-row algorithm on the residual Gram matrix R = K_cc − V Vᵀ: a row's residual is R_tt, and
@@ -170,6 +162,7 @@ def decide(
     Thesis, algorithm 8 (KORS); the theory page.
     """
     ridge, m = scorer.ridge, scorer.factor.size
+    oversampling, copies, shrink = chance.oversampling, chance.copies, chance.shrink
     projected = scorer.project(X)
     residual = gram(scorer.kernel, X) - projected @ projected.T
     running = residual.copy()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
@@ -34,10 +35,17 @@ class Sparsifier(BaseEstimator):
     source: str | None = None
     random_state: RandomState = None
 
+    _sample: EdgeSample = field(init=False)
+
     @property
     def sample_(self) -> EdgeSample:
         """The edges kept, with their state."""
-        raise NotImplementedError
+        if not hasattr(self, "_sample"):
+            raise NotFittedError(f"this {type(self).__name__} has seen no edges yet: call fit")
+        return self._sample
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_sample")
 
     @property
     def sparsifier_(self) -> Any:

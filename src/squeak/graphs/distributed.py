@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
@@ -122,16 +121,6 @@ class DistributedSparsifier(TreeShaped, Sparsifier):
 
     def _checked(self, X: Edges) -> Any:
         return np.column_stack([X.u, X.v, X.weights])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_sample")
-
-    @property
-    def sample_(self) -> EdgeSample:
-        """The edges kept, with their state."""
-        if not hasattr(self, "_sample"):
-            raise NotFittedError("this DistributedSparsifier has seen no edges yet: call fit")
-        return self._sample
 
 
 def _as_parts(X: Any, n_nodes: int | None) -> Any:

@@ -8,7 +8,6 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from squeak.core.checks import check_between, check_whole
 from squeak.core.constructors import parameters
@@ -185,13 +184,3 @@ class KelnerLevin(Sparsifier):
         eta = plan.scoring.error if plan.scoring.method_for(oracle.graph) == "projections" else 0.0
         scores = (1.0 - float(self.eps)) / (1.0 + eta) * oracle.own_scores(union.original)
         return thinned(union, scores, seed, seen + m, connected=False, independent=True)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_sample")
-
-    @property
-    def sample_(self) -> EdgeSample:
-        """The edges kept, with their state."""
-        if not hasattr(self, "_sample"):
-            raise NotFittedError("this KelnerLevin has seen no edges yet: call fit or partial_fit")
-        return self._sample

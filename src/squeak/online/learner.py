@@ -236,7 +236,7 @@ class NewtonLearner(Stored):
         if not space.frozen:  # whatever is refused is refused before anything is learned
             grown = space.enter_row(x, columns, self._coin())
             _guard(grown, self.n_seen + 1)
-        if space.size:
+        if len(phi):
             said = [head.learn_row(phi, y) for head, y in zip(self.heads, targets, strict=True)]
         else:
             nothing = np.zeros((1, 0))
@@ -244,7 +244,7 @@ class NewtonLearner(Stored):
                 float(head.learn_block(nothing, np.array([y]))[0])
                 for head, y in zip(self.heads, targets, strict=True)
             ]
-        if grown.size > space.size:
+        if grown is not space and grown.size > space.size:
             self.growths += 1
             for head in self.heads:
                 head.extend(grown.size)

@@ -18,7 +18,7 @@ from squeak.core.kernels import diagonal
 from squeak.core.leverage import WeightedFactor
 from squeak.core.nystrom import GrowingFeatures
 from squeak.core.rows import copy_rows, take
-from squeak.core.screening import decide, entry, screen
+from squeak.core.screening import Chance, decide, entry, screen
 from squeak.core.types import Array, Rows
 
 CHUNK = 64
@@ -74,11 +74,12 @@ class Space:
         Coordinates nest: those before row t are the leading ones of the space returned.
         """
         space, growths = self, list[int]()
-        candidates = screen(self.scorer, X, uniforms, oversampling=self.oversampling, copies=1)
+        chance = Chance(self.oversampling)
+        candidates = screen(self.scorer, X, uniforms, chance)
         for chunk in engine.tiles(len(candidates), CHUNK):
             numbers = candidates[chunk]
             rows = take(X, numbers)
-            entered = decide(space.scorer, rows, uniforms[numbers], oversampling=self.oversampling, copies=1)
+            entered = decide(space.scorer, rows, uniforms[numbers], chance)
             if not entered.rows.size:
                 continue
             atoms = take(rows, entered.rows)

@@ -22,7 +22,7 @@ from squeak.core import engine
 from squeak.core.checks import check_whole
 from squeak.core.kernels import RBF
 from squeak.core.leverage import WeightedFactor
-from squeak.core.screening import screen
+from squeak.core.screening import Chance, screen
 from squeak.core.seeds import RandomState, draw_seed
 from squeak.core.types import Array
 from squeak.samplers.dictionary import Dictionary
@@ -178,7 +178,7 @@ def _price_of_a_row(d: Dictionary, rows: Array) -> float:
     times = []
     for _ in range(3):
         begin = time.perf_counter()
-        screen(scorer, rows, uniforms, oversampling=d.oversampling, copies=d.copies)
+        screen(scorer, rows, uniforms, Chance(d.oversampling, d.copies))
         times.append(time.perf_counter() - begin)
     return sorted(times)[1] / len(rows)
 

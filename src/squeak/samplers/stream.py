@@ -15,7 +15,7 @@ from squeak.core.constructors import parameters
 from squeak.core.described import estimator_from, params_to_data
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, take, width_of
-from squeak.core.screening import decide, screen
+from squeak.core.screening import Chance, decide, screen
 from squeak.core.seeds import coins, draw_seed
 from squeak.core.state import checked
 from squeak.core.storage import CheckpointError
@@ -284,13 +284,13 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
     def _absorb_block(self, state: State, X: Rows) -> State:
         """Take in a block, up to the row after which the dictionary had to be shrunk."""
         plan, first_row = state.plan, state.n_seen
-        chance = {"oversampling": plan.oversampling, "copies": plan.copies, "shrink": plan.shrink}
+        chance = Chance(plan.oversampling, plan.copies, plan.shrink)
         u = coins(state.seed, first_row, n_rows(X))
-        candidates = screen(state.scorer, X, u, **chance)  # type: ignore[arg-type]
+        candidates = screen(state.scorer, X, u, chance)
         for chunk in engine.tiles(len(candidates), CHUNK):
             numbers = candidates[chunk]
             rows = take(X, numbers)
-            entered = decide(state.scorer, rows, u[numbers], limit=state.shrink_at, **chance)  # type: ignore[arg-type]
+            entered = decide(state.scorer, rows, u[numbers], chance, state.shrink_at)
             if entered.rows.size == 0:
                 continue
             scorer = state.scorer.grow(take(rows, entered.rows), entered.weights, entered.projected, entered.schur)

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -403,6 +404,24 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     done = command("evaluate", model, data, "--target", "to")
     assert "accuracy" in done.stdout
     assert "log loss" in done.stdout
+
+
+def test_a_database_is_read_and_its_key_comes_back(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sqlalchemy")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": np.arange(100, 400), "x": rng.standard_normal(300)}).assign(y=lambda f: f.x**2)
+    connection = sqlite3.connect("t.db")
+    frame.to_sql("t", connection, index=False)
+    connection.close()
+    asked = ["--query", "SELECT * FROM t ORDER BY id"]
+    fitted = ["--target", "y", "--drop", "id", "--kernel", "rbf", "--max-atoms", 50, "--out", "m.sqk"]
+    run_here(monkeypatch, capsys, "fit", "sqlite:///t.db", *asked, *fitted)
+    run_here(monkeypatch, capsys, "predict", "m.sqk", "sqlite:///t.db", *asked, "--keep", "id", "--out", "p.csv")
+    found = pd.read_csv("p.csv")
+    assert list(found.columns) == ["id", "prediction"]
+    assert found.id.tolist() == frame.id.tolist()
+    assert np.corrcoef(found.prediction, frame.y)[0, 1] > 0.99
 
 
 def test_a_few_whole_numbers_are_classes_and_the_command_says_so(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from squeak.core.advice import Advice, InputError
-from squeak.data.files import tell_apart, unreadable
+from squeak.data.files import open_stream, tell_apart, unreadable
 from squeak.data.preprocessing import check_names
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
@@ -72,11 +72,9 @@ class CsvText:
 
     def header(self, path: Path) -> tuple[list[str], bool]:
         """Return the names of a file's columns and whether it has rows, or say what is odd about its beginning."""
-        import pyarrow as pa
-
         label, form = self.labels[path], self.form
         try:
-            with pa.input_stream(str(path)) as stream:
+            with open_stream(path) as stream:
                 head = stream.read(HEAD_BYTES)
                 while head.count(b"\n") < 2 and len(head) < MOST_BYTES and (more := stream.read(len(head))):
                     head += more
@@ -176,9 +174,7 @@ class Stream(io.RawIOBase):
     """The bytes of a file, unpacked, that tells whether an odd number of quotes went by."""
 
     def __init__(self, path: Path) -> None:
-        import pyarrow as pa
-
-        self._bytes = pa.input_stream(str(path))
+        self._bytes = open_stream(path)
         self.odd_quotes = False
 
     def readable(self) -> bool:

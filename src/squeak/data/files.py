@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,11 @@ from typing import Any
 from squeak.data.preprocessing import missing_column
 
 PARQUET = (".parquet", ".pq", ".parq")
-CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
+CSV = tuple(f"{ending}{packed}" for ending in (".csv", ".tsv", ".txt") for packed in PACKED)
+JSON = tuple(f"{ending}{packed}" for ending in (".jsonl", ".ndjson") for packed in PACKED)
+ARROW = (".arrow", ".arrows", ".feather", ".ipc")
+KINDS = (("parquet", PARQUET), ("csv", CSV), ("json", JSON), ("arrow", ARROW), ("npy", (".npy",)))
 
 
 def find_files(source: Any) -> list[Path]:
@@ -34,7 +39,7 @@ def find_files(source: Any) -> list[Path]:
             if entry.is_file() and file_kind(entry) and not is_hidden(entry.relative_to(path))
         )
         if not found:
-            raise FileNotFoundError(f"the folder {text} has no Parquet, CSV or npy files")
+            raise FileNotFoundError(f"the folder {text} has no Parquet, CSV, JSON lines, Arrow or npy files")
         return found
     if path.exists():
         return [path]
@@ -46,15 +51,20 @@ def find_files(source: Any) -> list[Path]:
     raise FileNotFoundError(f"there is no file {text}")
 
 
+def is_url(source: Any) -> bool:
+    """Tell whether a name is a URL, such as that of a database or of a file elsewhere."""
+    return isinstance(source, str) and re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+://", source) is not None
+
+
 def is_hidden(path: Path) -> bool:
     """Tell whether a folder leaves a file out: its name, or that of a folder on the way, begins with . or _."""
     return any(part.startswith((".", "_")) for part in path.parts)
 
 
 def file_kind(path: Path) -> str:
-    """Return parquet, csv or npy by the file's name; empty for anything else."""
+    """Return parquet, csv, json, arrow or npy by the file's name; empty for anything else."""
     name = path.name.lower()
-    for kind, endings in (("parquet", PARQUET), ("csv", CSV), ("npy", (".npy",))):
+    for kind, endings in KINDS:
         if name.endswith(endings):
             return kind
     return ""
@@ -79,6 +89,20 @@ def compare_kinds(kinds: dict[str, str], first: dict[str, str], place: str, firs
 
 Wanted = Callable[[Sequence[str]], Sequence[str]]
 """Which of the columns of a file are needed."""
+
+
+def open_seekable(path: Path) -> Any:
+    """Return the bytes of a file as they stand, to be read at any place."""
+    import pyarrow as pa
+
+    return pa.OSFile(str(path))
+
+
+def open_stream(path: Path) -> Any:
+    """Return the bytes of a file from the first on, unpacked where its name says that they are packed."""
+    import pyarrow as pa
+
+    return pa.input_stream(str(path))
 
 
 def sample(path: Path) -> bytes:
@@ -129,4 +153,5 @@ def unreadable(error: BaseException, label: str, what: str) -> Exception:
     reason = " ".join(str(error).split())[:200]
     if isinstance(error, FileNotFoundError | PermissionError):
         return error
-    return ValueError(f"{label} is cut short, damaged, or not a {what}: {reason}")
+    article = "an" if what.startswith("A") else "a"
+    return ValueError(f"{label} is cut short, damaged, or not {article} {what}: {reason}")

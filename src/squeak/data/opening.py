@@ -15,12 +15,15 @@ from squeak.core.advice import Advice, InputTypeError
 from squeak.core.checks import check_choice
 from squeak.core.rows import refuse_masked
 from squeak.core.seeds import RandomState, draw_seed
+from squeak.data.arrow_files import ArrowReader
 from squeak.data.csv_files import CsvReader
 from squeak.data.csv_text import CsvFormat
 from squeak.data.files import file_kind, find_files
+from squeak.data.json_files import JsonReader
 from squeak.data.learning import Request
 from squeak.data.parquet import ParquetReader
 from squeak.data.preprocessing import Preprocessing
+from squeak.data.queries import query_reader, stream_reader
 from squeak.data.readers import ArrayReader, IteratorReader, Reader, TableReader, refuse_masked_targets
 from squeak.data.source import RowSource
 from squeak.data.targets import is_name
@@ -31,6 +34,7 @@ def rows(
     target: Any = None,
     columns: Sequence[Any] | None = None,
     *,
+    query: Any = None,
     drop: Sequence[Any] = (),
     scale: Any = None,
     categories: Any = "onehot",
@@ -50,14 +54,22 @@ def rows(
 
     Parameters
     ----------
-    source : array, memory-mapped array, CSR, pandas, polars or Arrow table, path, list of paths, or iterator
-        A path may be a Parquet, CSV or ``.npy`` file, a folder of them or a glob. An iterator gives blocks
-        (arrays, CSR or tables, or pairs with their targets) and can be read once; a function that returns a
-        new iterator can be called for every pass.
+    source : array, CSR, table, path, list of paths, database, Arrow stream, or iterator
+        A table is one of pandas, polars (a LazyFrame too) or Arrow. A path may be a Parquet, CSV, JSON lines,
+        Arrow or ``.npy`` file, a folder of them or a glob; CSV and JSON lines may be packed (``.gz``, ``.bz2``,
+        ``.zst``, ``.lz4``). With ``query`` it is a database. Anything with Arrow's stream interface
+        (``__arrow_c_stream__``: a DuckDB relation, for one), a data set of Arrow or of Hugging Face, and a cursor
+        with a result are read batch by batch. An iterator gives blocks (arrays, CSR or tables, or pairs with their
+        targets) and can be read once; a function that returns a new iterator can be called for every pass.
     target : str, int, array or True, optional
         The column to predict; or, for arrays, the targets themselves; True for an iterator of pairs.
     columns : sequence of str or int, optional
         The columns to use; all but the target by default.
+    query : str or SQLAlchemy statement, optional
+        What to ask a database, once for every pass. ``source`` is then a connection or a cursor of DB-API or ADBC,
+        a DuckDB connection, a SQLAlchemy engine or connection, or a database's URL as SQLAlchemy writes it
+        (``"sqlite:///flights.db"``). Every pass must give the same rows in the same order: where the order matters
+        (checkpoints, folds), the query says ORDER BY.
     drop : sequence of str or int
         Columns to leave out.
     scale : {"standard", "robust", None}, (centre, scale), or a mapping from columns to these
@@ -151,7 +163,11 @@ def rows(
     form = CsvFormat(
         "," if delimiter is None else delimiter, header, tuple(str(word) for word in na_values), encoding
     )
-    reader = _open(source, target, _Needs(request, preprocessing, target), form, tabs=delimiter is None, skip=skip)
+    needs = _Needs(request, preprocessing, target)
+    if query is not None:
+        reader: Reader = query_reader(source, query)
+    else:
+        reader = _open(source, target, needs, form, tabs=delimiter is None, skip=skip)
     if isinstance(reader, CsvReader):
         form = reader.form
     seed = draw_seed(random_state) if shuffle else None
@@ -217,15 +233,13 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
     ):
         return open_files(find_files(source), target, needs, form, tabs=tabs, skip=skip)
     library = type(source).__module__.partition(".")[0]
-    if library == "polars" and type(source).__name__ == "LazyFrame":
-        raise TypeError("a polars LazyFrame must be collected first, or written to Parquet and read from there")
-    if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
+    if library in ("pandas", "polars", "pyarrow") and hasattr(source, "shape") and hasattr(source, "columns"):
         return TableReader(source, _apart(target))
     if sp.issparse(source) or isinstance(source, np.ndarray):
         refuse_masked(source)
         return ArrayReader(source, _apart(target))
-    if library == "pyarrow" and hasattr(source, "read_next_batch"):
-        return IteratorReader(iter(source), has_target=False)
+    if (found := stream_reader(source)) is not None:
+        return found
     if isinstance(source, list | tuple):
         if not source:
             raise ValueError("there are no rows: the list is empty")
@@ -240,7 +254,8 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
     if callable(source) or hasattr(source, "__next__"):
         return IteratorReader(source, has_target=target is True)
     raise TypeError(
-        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path or an iterator"
+        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path, a database with a "
+        "query, an Arrow stream or an iterator"
     )
 
 
@@ -260,6 +275,10 @@ def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *
     kind = kinds.pop()
     if kind == "parquet":
         return ParquetReader(paths, needs.columns)
+    if kind == "arrow":
+        return ArrowReader(paths, needs.columns)
+    if kind == "json":
+        return JsonReader(paths, needs.columns, needs.kinds())
     if kind == "csv":
         if tabs and all(".tsv" in path.name.lower() for path in paths):
             form = replace(form, delimiter="\t")
@@ -270,8 +289,8 @@ def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *
             raise ValueError("several npy files cannot be read as one: pass an iterator of arrays")
         return ArrayReader.open(paths[0], _apart(target))
     raise ValueError(
-        f"{paths[0].name} is of a kind that is not known: its name should end in .parquet, .csv, .tsv or .npy "
-        "(CSV also .gz)"
+        f"{paths[0].name} is of a kind that is not known: its name should end in .parquet, .csv, .tsv, .jsonl, "
+        ".arrow, .feather or .npy (CSV and JSON lines also .gz, .bz2, .zst or .lz4)"
     )
 
 

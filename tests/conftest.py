@@ -40,6 +40,7 @@ LONG = (
     "core/test_fuzz.py::test_the_largest_meta_costs_no_more_than_stated[digits",
     "core/test_fuzz.py::test_the_largest_meta_costs_no_more_than_stated[empty",
     "core/test_fuzz.py::test_the_largest_meta_costs_no_more_than_stated[small",
+    "core/test_remote.py::test_an_object_store_is_read_and_no_secret_is_stored",
     "core/test_sources.py::test_many_columns_can_be_saved",
     "core/test_sources.py::test_the_same_rows_give_the_same_dictionary_bit_for_bit",
     "core/test_storage.py::test_a_model_of_a_hundred_thousand_named_columns_comes_back",

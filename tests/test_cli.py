@@ -424,6 +424,16 @@ def test_a_database_is_read_and_its_key_comes_back(tmp_path, monkeypatch, capsys
     assert np.corrcoef(found.prediction, frame.y)[0, 1] > 0.99
 
 
+def test_a_file_is_read_by_its_url(folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    options = ["--target", "delay", "--ridge", 1000, "-q"]
+    for name, data in (("url.sqk", f"file://{folder}/a.parquet"), ("path.sqk", folder / "a.parquet")):
+        code, said = run_here(monkeypatch, capsys, "dictionary", data, *options, "--out", name)
+        assert code == 0, said.err
+    assert squeak.load("url.sqk") == squeak.load("path.sqk")
+
+
 def test_a_few_whole_numbers_are_classes_and_the_command_says_so(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.random(400), "b": rng.random(400)})

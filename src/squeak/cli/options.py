@@ -18,7 +18,8 @@ SamplerName = StrEnum("SamplerName", ["squeak", "kors"])
 """The samplers that read a stream."""
 
 Data = Annotated[
-    list[str], typer.Argument(help="Parquet, CSV, JSON lines, Arrow or npy: files, a folder, or a glob in quotes.")
+    list[str],
+    typer.Argument(help="Parquet, CSV, JSON lines, Arrow or npy: a file, folder, glob in quotes, or URL."),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The .sqk file to write.", show_default=False)]
 Names = Annotated[str | None, typer.Option(help="Names, separated by commas.", show_default=False)]

@@ -51,7 +51,7 @@ def check_outputs(
         if any(same_file(out, other) for other in outputs[:place]):
             raise typer.BadParameter(f"{out} is named twice: one result would take the place of the other")
     given = [os.fspath(one) for one in inputs if one is not None and not is_url(one)]
-    files = [path for one in given for path in find_files(one)]
+    files = [path for one in given for path in find_files(one) if isinstance(path, Path)]
     for out in outputs:
         if overwrite and out not in states:
             continue

@@ -5,11 +5,20 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from squeak.data.columns import kind_of
-from squeak.data.files import Unchanged, Wanted, compare_kinds, open_seekable, sample, tell_apart, unreadable
+from squeak.data.files import (
+    AnyPath,
+    Unchanged,
+    Wanted,
+    compare_kinds,
+    open_seekable,
+    recipe_of,
+    sample,
+    tell_apart,
+    unreadable,
+)
 from squeak.data.pieces import Piece
 from squeak.data.preprocessing import check_names
 from squeak.data.readers import Reader
@@ -32,10 +41,10 @@ class GroupReader(Reader):
     def _batches(self, file: Any, group: int, columns: list[str] | None, size: int) -> Iterator[Any]:
         """Yield the rows of one group of an open file, with the columns named, in batches of about ``size``."""
 
-    def __init__(self, paths: list[Path], wanted: Wanted) -> None:
+    def __init__(self, paths: list[AnyPath], wanted: Wanted) -> None:
         self._labels = tell_apart(paths)
         self._watched = Unchanged(paths, self._labels)
-        self._groups: list[tuple[Path, int, int, int]] = []
+        self._groups: list[tuple[AnyPath, int, int, int]] = []
         digest, total = hashlib.sha256(), 0
         first_kinds: dict[str, str] = {}
         for path in paths:
@@ -66,7 +75,7 @@ class GroupReader(Reader):
             raise ValueError(f"{self._labels[paths[0]]} has no rows")
         self.n_rows = total
         self.n_parts = len(self._groups)
-        self.recipe = {"paths": [str(path.resolve()) for path in paths]}
+        self.recipe = recipe_of(paths)
         self._digest = digest.hexdigest()
 
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
@@ -92,6 +101,10 @@ class GroupReader(Reader):
     def check_unchanged(self, part: int) -> None:
         """Refuse a file that was changed or replaced since it was opened."""
         self._watched.check(self._groups[part][0])
+
+    def part_path(self, part: int) -> AnyPath:
+        """Return the file of a part."""
+        return self._groups[part][0]
 
     def part_name(self, part: int) -> str:
         """Return the file's name and the group's number, for messages."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from squeak.data.columns import kind_of
 from squeak.data.csv_faults import types_of
-from squeak.data.files import Unchanged, Wanted, open_stream, sample, tell_apart, unreadable
+from squeak.data.files import AnyPath, Unchanged, Wanted, open_stream, recipe_of, sample, tell_apart, unreadable
 from squeak.data.pieces import Piece
 from squeak.data.preprocessing import check_names
 from squeak.data.readers import Reader
@@ -28,7 +27,7 @@ class JsonReader(Reader):
 
     ahead = True
 
-    def __init__(self, paths: list[Path], wanted: Wanted, kinds: Mapping[str, str]) -> None:
+    def __init__(self, paths: list[AnyPath], wanted: Wanted, kinds: Mapping[str, str]) -> None:
         self._labels, self._paths = tell_apart(paths), paths
         self._watched = Unchanged(paths, self._labels)
         self.float32 = set()
@@ -37,13 +36,13 @@ class JsonReader(Reader):
             digest.update(path.name.encode())
             digest.update(sample(path))
         self._digest, self.n_parts = digest.hexdigest(), len(paths)
-        self.recipe = {"paths": [str(path.resolve()) for path in paths]}
+        self.recipe = recipe_of(paths)
         self._types = self._column_types(paths[0], kinds)
         self.names = list(self._types)
         check_names(self.names, self._labels[paths[0]])
         wanted(self.names)
 
-    def _column_types(self, path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
+    def _column_types(self, path: AnyPath, kinds: Mapping[str, str]) -> dict[str, Any]:
         """Return the types of the first stretch; whole numbers become float64, for fractions may follow."""
         import pyarrow as pa
 
@@ -63,7 +62,7 @@ class JsonReader(Reader):
                 found[field.name] = field.type
         return found
 
-    def _tables(self, path: Path, names: Collection[str] | None) -> Iterator[Any]:
+    def _tables(self, path: AnyPath, names: Collection[str] | None) -> Iterator[Any]:
         """Yield the lines of a file as tables, of the columns named; all of them while types are not known."""
         import pyarrow as pa
         import pyarrow.json as pj
@@ -99,6 +98,10 @@ class JsonReader(Reader):
     def check_unchanged(self, part: int) -> None:
         """Refuse a file that was changed or replaced since it was opened."""
         self._watched.check(self._paths[part])
+
+    def part_path(self, part: int) -> AnyPath:
+        """Return the file of a part."""
+        return self._paths[part]
 
     def part_name(self, part: int) -> str:
         """Return the file's name, for messages."""

@@ -22,7 +22,9 @@ class ParquetReader(GroupReader):
         return metadata.schema.to_arrow_schema(), groups
 
     def _batches(self, file: Any, group: int, columns: list[str] | None, size: int) -> Iterator[Any]:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(file, pre_buffer=False, buffer_size=2**20, page_checksum_verification=True) as opened:
+        far = not isinstance(file, pa.OSFile)  # many small reads take long over a network
+        with pq.ParquetFile(file, pre_buffer=far, buffer_size=2**20, page_checksum_verification=True) as opened:
             yield from opened.iter_batches(batch_size=size, row_groups=[group], columns=columns)

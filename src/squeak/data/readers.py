@@ -100,6 +100,10 @@ class Reader(ABC):
         """Refuse a part that is not what it was when it was opened, where that can be known."""
         return
 
+    def part_path(self, part: int) -> Any:
+        """Return the file that a part is of; None for what lives in memory."""
+        return None
+
     def part_name(self, part: int) -> str:
         """Return words for a part, for messages."""
         return f"rows {part * PART:,} to {min((part + 1) * PART, self.n_rows or 0) - 1:,}"

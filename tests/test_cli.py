@@ -424,6 +424,27 @@ def test_a_database_is_read_and_its_key_comes_back(tmp_path, monkeypatch, capsys
     assert np.corrcoef(found.prediction, frame.y)[0, 1] > 0.99
 
 
+def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    fit = ["fit", folder / "flights.csv", "--dry-run", "--out", "m.sqk", "-q", "--target"]
+    code, said = run_here(monkeypatch, capsys, *fit, "delay")
+    assert code == 0, said.err
+    for words in ("5 numbers per row", "onehot of 3: AMS, CDG, LIL", "AutoRegressor"):
+        assert words in said.out
+    assert "learned as regression" in said.out
+    code, said = run_here(
+        monkeypatch, capsys, *fit, "to", "--max-atoms", 70, "--alpha", 1, "--checkpoint", "run.sqk"
+    )
+    assert code == 0, said.err
+    for words in ("3 classes in the first rows", "at most 70 atoms", "KernelClassifier on it", "for every million"):
+        assert words in said.out
+    assert said.out.splitlines()[-1] == "nothing was learned"
+    code, said = run_here(monkeypatch, capsys, *fit, "nothing")
+    assert code == 1
+    assert "there is no column 'nothing'" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_is_read_by_its_url(folder, tmp_path, monkeypatch, capsys):
     pytest.importorskip("fsspec")
     monkeypatch.chdir(tmp_path)

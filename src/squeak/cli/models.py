@@ -12,6 +12,7 @@ import typer
 
 from squeak.cli.automatic import CHOSEN, FOR_AUTO, fit_auto, reason_for_passes, too_many
 from squeak.cli.clusters import Cluster
+from squeak.cli.dry import in_memory, in_passes
 from squeak.cli.errors import echo
 from squeak.cli.options import (
     Checkpoint,
@@ -129,6 +130,10 @@ def fit(
     checkpoint: Checkpoint = None,
     every: Every = 30.0,
     cluster: Cluster,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what was recognised, what would be done and its cost; learn nothing."),
+    ] = False,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -153,6 +158,9 @@ def fit(
         why = None if "kernel" in given else too_many(source)
         if why is None:
             classes = _is_classification(task, source, quiet)
+            if dry_run:
+                echo(in_memory(source, classes, time_budget))
+                return
             fit_auto(source, out, classes, max_atoms, time_budget, seed, quiet)
             return
     if time_budget is not None:
@@ -197,6 +205,9 @@ def fit(
         if loss is Loss.logistic:
             raise typer.BadParameter("--loss logistic is for classes: --task classification")
         learner = sq.KernelRidge(**params, fit_intercept=True)
+    if dry_run:
+        echo(in_passes(source, learner, cluster.wanted()))
+        return
     if cluster.wanted():
         with cluster.client():
             learner.fit(source)

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -404,6 +405,55 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     done = command("evaluate", model, data, "--target", "to")
     assert "accuracy" in done.stdout
     assert "log loss" in done.stdout
+
+
+def test_a_database_is_read_and_its_key_comes_back(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("sqlalchemy")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": np.arange(100, 400), "x": rng.standard_normal(300)}).assign(y=lambda f: f.x**2)
+    connection = sqlite3.connect("t.db")
+    frame.to_sql("t", connection, index=False)
+    connection.close()
+    asked = ["--query", "SELECT * FROM t ORDER BY id"]
+    fitted = ["--target", "y", "--drop", "id", "--kernel", "rbf", "--max-atoms", 50, "--out", "m.sqk"]
+    run_here(monkeypatch, capsys, "fit", "sqlite:///t.db", *asked, *fitted)
+    run_here(monkeypatch, capsys, "predict", "m.sqk", "sqlite:///t.db", *asked, "--keep", "id", "--out", "p.csv")
+    found = pd.read_csv("p.csv")
+    assert list(found.columns) == ["id", "prediction"]
+    assert found.id.tolist() == frame.id.tolist()
+    assert np.corrcoef(found.prediction, frame.y)[0, 1] > 0.99
+
+
+def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    fit = ["fit", folder / "flights.csv", "--dry-run", "--out", "m.sqk", "-q", "--target"]
+    code, said = run_here(monkeypatch, capsys, *fit, "delay")
+    assert code == 0, said.err
+    for words in ("5 numbers per row", "onehot of 3: AMS, CDG, LIL", "AutoRegressor"):
+        assert words in said.out
+    assert "learned as regression" in said.out
+    code, said = run_here(
+        monkeypatch, capsys, *fit, "to", "--max-atoms", 70, "--alpha", 1, "--checkpoint", "run.sqk"
+    )
+    assert code == 0, said.err
+    for words in ("3 classes in the first rows", "at most 70 atoms", "KernelClassifier on it", "for every million"):
+        assert words in said.out
+    assert said.out.splitlines()[-1] == "nothing was learned"
+    code, said = run_here(monkeypatch, capsys, *fit, "nothing")
+    assert code == 1
+    assert "there is no column 'nothing'" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_read_by_its_url(folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    options = ["--target", "delay", "--ridge", 1000, "-q"]
+    for name, data in (("url.sqk", f"file://{folder}/a.parquet"), ("path.sqk", folder / "a.parquet")):
+        code, said = run_here(monkeypatch, capsys, "dictionary", data, *options, "--out", name)
+        assert code == 0, said.err
+    assert squeak.load("url.sqk") == squeak.load("path.sqk")
 
 
 def test_a_few_whole_numbers_are_classes_and_the_command_says_so(tmp_path):

@@ -1,5 +1,7 @@
 """Bad input gets one clear error that names the row, the column or the file, and says what to do."""
 
+import sqlite3
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -218,7 +220,7 @@ KINDS = {
     "empty iterator": (lambda f: squeak.rows(iter([])), "the iterator gives no blocks"),
     "no file": (lambda f: squeak.rows(f / "no.parquet"), "there is no file .*no.parquet"),
     "no match": (lambda f: squeak.rows(str(f / "*.parquet")), r"no file matches .*\*\.parquet"),
-    "empty folder": (lambda f: squeak.rows(f), "has no Parquet, CSV or npy files"),
+    "empty folder": (lambda f: squeak.rows(f), "has no Parquet, CSV, JSON lines, Arrow or npy files"),
     "unknown kind of file": (
         lambda f: squeak.rows(text(f, "x", "a.docx")),
         "a.docx is of a kind that is not known",
@@ -237,7 +239,14 @@ KINDS = {
         lambda f: squeak.rows(good(), columns="distance"),
         "columns must be a list of column names",
     ),
-    "lazy frame": (lambda f: squeak.rows(pl.LazyFrame({"a": [1.0]})), "must be collected first"),
+    "query of a file": (lambda f: squeak.rows("x.csv", query="SELECT 1"), "files are read without a query"),
+    "query of a table": (lambda f: squeak.rows(pl.DataFrame({"a": [1.0]}), query="SELECT 1"), "be asked a query"),
+    "connection without a query": (lambda f: squeak.rows(sqlite3.connect(":memory:")), "needs a query"),
+    "cursor without a result": (lambda f: squeak.rows(sqlite3.connect(":memory:").cursor()), "has no result"),
+    "query that is no SELECT": (
+        lambda f: squeak.rows(sqlite3.connect(":memory:"), query="CREATE TABLE t (a)"),
+        "it must be a SELECT",
+    ),
     "a number": (lambda f: squeak.rows(3), "rows cannot be read from a int"),
     "sparse rows with a scale": (
         lambda f: squeak.rows(sp.csr_array(np.eye(3)), scale="standard"),

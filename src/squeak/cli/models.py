@@ -12,6 +12,7 @@ import typer
 
 from squeak.cli.automatic import CHOSEN, FOR_AUTO, fit_auto, reason_for_passes, too_many
 from squeak.cli.clusters import Cluster
+from squeak.cli.dry import in_memory, in_passes
 from squeak.cli.errors import echo
 from squeak.cli.options import (
     Checkpoint,
@@ -23,6 +24,7 @@ from squeak.cli.options import (
     Seed,
     given_options,
     kernel_of,
+    names_of,
     or_none,
     positive,
     refuse_settled,
@@ -30,7 +32,7 @@ from squeak.cli.options import (
 from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_ending, check_outputs, going_on
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Files, Shuffled, source_from
-from squeak.data.columns import text_of
+from squeak.data.streamed import predictions
 
 
 class Task(StrEnum):
@@ -128,6 +130,10 @@ def fit(
     checkpoint: Checkpoint = None,
     every: Every = 30.0,
     cluster: Cluster,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say what was recognised, what would be done and its cost; learn nothing."),
+    ] = False,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -152,6 +158,9 @@ def fit(
         why = None if "kernel" in given else too_many(source)
         if why is None:
             classes = is_classification(task, source, quiet)
+            if dry_run:
+                echo(in_memory(source, classes, time_budget))
+                return
             fit_auto(source, out, classes, max_atoms, time_budget, seed, quiet)
             return
     if time_budget is not None:
@@ -196,6 +205,9 @@ def fit(
         if loss is Loss.logistic:
             raise typer.BadParameter("--loss logistic is for classes: --task classification")
         learner = sq.KernelRidge(**params, fit_intercept=True)
+    if dry_run:
+        echo(in_passes(source, learner, cluster.wanted()))
+        return
     if cluster.wanted():
         with cluster.client():
             learner.fit(source)
@@ -226,6 +238,10 @@ def predict(
         float | None,
         typer.Option(help="Columns low and high, between which so large a part of new targets lies, such as 0.9."),
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Columns of DATA to write beside the predictions, by commas.", show_default=False),
+    ] = None,
     reading: Files,
     overwrite: Overwrite = False,
 ) -> None:
@@ -233,8 +249,6 @@ def predict(
 
     Where rows may be skipped, a column `row` says which row of DATA each prediction is for, from 0.
     """
-    import pyarrow as pa
-
     from squeak.core.outputs import replacing
 
     check_ending(out, ".parquet", ".csv")
@@ -251,13 +265,12 @@ def predict(
     rows = 0
     with replacing(out) as stream:
         writer = TableWriter(stream, out.suffix)
-        for block in source.blocks():
-            columns = _predictions(learner, block, probabilities, std, interval)
-            if source.skip:
-                columns = {"row": block.numbers, **columns}
-            table = pa.table(columns)
-            writer.write(table)
-            rows += table.num_rows
+        kept = names_of(keep) or ()
+        for batch in learner.predict_arrow(
+            source, keep=kept, probabilities=probabilities, std=std, coverage=interval
+        ):
+            writer.write(batch)
+            rows += batch.num_rows
         writer.close()
     if writer.changed:
         echo(APOSTROPHES, err=True)
@@ -287,7 +300,7 @@ def evaluate(
     known = isinstance(learner, sq.AutoRegressor) or hasattr(learner, "noise_")
     coverage = EVALUATED if not classes and known else None
     for block in source.blocks():
-        columns = _predictions(learner, block, classes and hasattr(learner, "predict_proba"), coverage=coverage)
+        columns = predictions(learner, block, classes and hasattr(learner, "predict_proba"), coverage=coverage)
         predicted.append(columns.pop("prediction"))
         truth.append(block.y)
         if columns:
@@ -353,19 +366,3 @@ def _loaded(path: Path) -> Any:
     if not hasattr(learner, "classes_") and learner.dual_coef_.ndim > 1:
         raise ValueError(f"{path} predicts {learner.dual_coef_.shape[1]} outputs at once; the command knows one")
     return learner
-
-
-def _predictions(
-    learner: Any, block: Any, probabilities: bool, std: bool = False, coverage: float | None = None
-) -> dict[str, Any]:
-    """Return the columns of predictions for a block of rows."""
-    if not probabilities:
-        found = (
-            dict(zip(("prediction", "std"), learner.predict(block, return_std=True), strict=True)) if std else {}
-        )
-        found = found or {"prediction": learner.predict(block)}
-        if coverage is not None:
-            found |= dict(zip(("low", "high"), learner.predict_interval(block, coverage), strict=True))
-        return found
-    p, names = learner.predict_proba(block), learner.classes_
-    return {"prediction": learner.predict(block)} | {f"p({text_of(n)})": p[:, at] for at, n in enumerate(names)}

@@ -17,7 +17,10 @@ KernelName = StrEnum("KernelName", ["rbf", "laplacian", "matern", "linear"])
 SamplerName = StrEnum("SamplerName", ["squeak", "kors"])
 """The samplers that read a stream."""
 
-Data = Annotated[list[str], typer.Argument(help="Parquet, CSV or npy: files, a folder, or a glob in quotes.")]
+Data = Annotated[
+    list[str],
+    typer.Argument(help="Parquet, CSV, JSON lines, Arrow or npy: a file, folder, glob in quotes, or URL."),
+]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The .sqk file to write.", show_default=False)]
 Names = Annotated[str | None, typer.Option(help="Names, separated by commas.", show_default=False)]
 

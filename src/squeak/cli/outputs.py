@@ -41,7 +41,7 @@ def check_outputs(
     """
     from squeak.core.outputs import check_place
     from squeak.core.storage import StorageError, read
-    from squeak.data.files import find_files
+    from squeak.data.files import find_files, is_url
 
     squeak_files = [*squeak_files, *states]
     outputs = [path for path in (*squeak_files, *others) if path is not None]
@@ -50,8 +50,8 @@ def check_outputs(
     for place, out in enumerate(outputs):
         if any(same_file(out, other) for other in outputs[:place]):
             raise typer.BadParameter(f"{out} is named twice: one result would take the place of the other")
-    given = [os.fspath(one) for one in inputs if one is not None]
-    files = [path for one in given for path in find_files(one)]
+    given = [os.fspath(one) for one in inputs if one is not None and not is_url(one)]
+    files = [path for one in given for path in find_files(one) if isinstance(path, Path)]
     for out in outputs:
         if overwrite and out not in states:
             continue
@@ -154,9 +154,12 @@ class TableWriter:
         """Whether an apostrophe was put before a text, see :func:`squeak.core.text.for_cell`."""
 
     def write(self, table: Any) -> None:
-        """Write the rows of a table; all tables have the columns of the first."""
+        """Write the rows of a table or batch; all have the columns of the first."""
+        import pyarrow as pa
         from pyarrow import csv, parquet
 
+        if isinstance(table, pa.RecordBatch):
+            table = pa.Table.from_batches([table])
         if self._csv:
             table = self._cells(table)
         if self._writer is None:

@@ -23,7 +23,7 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     """Return the page for a dictionary, a sampler or checkpoint, a model on a dictionary, or a preprocessing."""
     head = f"{for_terminal(path)} ({path.stat().st_size / 1e3:,.0f} kB)"
     if isinstance(obj, Preprocessing):
-        return "\n".join([f"{head}: preprocessing", *_preprocessing(obj)])
+        return "\n".join([f"{head}: preprocessing", *preprocessing(obj)])
     if isinstance(obj, OnlineEstimator):
         return "\n".join([f"{head}: {type(obj).__name__}, {obj.n_seen_:,} rows learned so far", *_online(obj)])
     lines = []
@@ -43,7 +43,7 @@ def page(obj: Any, path: Path, atoms: int) -> str:
         lines.append(f"{head}: dictionary")
     lines += [*_facts(obj), "", *_spectrum(obj)]
     if obj.preprocessing is not None:
-        lines += ["", *_preprocessing(obj.preprocessing)]
+        lines += ["", *preprocessing(obj.preprocessing)]
     return "\n".join([*lines, "", *_atoms(obj, atoms)])
 
 
@@ -63,7 +63,7 @@ def _online(model: Any) -> list[str]:
     if hasattr(model, "classes_"):
         facts["classes"] = _names(model.classes_.tolist())
     lines = [f"  {name:<20} {value}" for name, value in facts.items()]
-    return lines if model.preprocessing_ is None else [*lines, "", *_preprocessing(model.preprocessing_)]
+    return lines if model.preprocessing_ is None else [*lines, "", *preprocessing(model.preprocessing_)]
 
 
 def page_without_kernel(path: Path) -> str:
@@ -143,7 +143,8 @@ def _spectrum(d: Dictionary) -> list[str]:
     return lines
 
 
-def _preprocessing(p: Preprocessing) -> list[str]:
+def preprocessing(p: Preprocessing) -> list[str]:
+    """Return lines that tell how each column becomes numbers."""
     lines = [f"  {len(p.columns)} columns become {p.n_features} numbers"]
     for column, span in islice(p.spans(), 30):
         words = column.code

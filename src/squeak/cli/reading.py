@@ -35,6 +35,12 @@ def one_character(value: str | None) -> str | None:
 class Files:
     """How files are read, whatever is done with their columns."""
 
+    query: Annotated[
+        str | None,
+        typer.Option(
+            help="DATA is a database's URL, such as sqlite:///flights.db, which is asked this.", show_default=False
+        ),
+    ] = None
     on_bad_rows: Annotated[BadRows, typer.Option(help="Missing or infinite values: stop, or skip the row.")] = (
         BadRows.refuse
     )
@@ -52,6 +58,7 @@ class Files:
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of :func:`squeak.rows` for them."""
         return {
+            "query": self.query,
             "encoding": self.encoding,
             "on_bad_rows": self.on_bad_rows.value,
             "delimiter": self.delimiter,
@@ -129,8 +136,8 @@ def source_from(
 ) -> Any:
     """Return the source of rows that options ask for.
 
-    ``data``: files, folders and globs. ``preprocessing``: one that was learned before, which may be none at all; or
-    the options say how it is learned. ``seed``: for the order of the parts.
+    ``data``: files, folders and globs, or a database's URL. ``preprocessing``: one that was learned before, which
+    may be none at all; or the options say how it is learned. ``seed``: for the order of the parts.
     """
     import squeak as sq
 

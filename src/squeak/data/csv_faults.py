@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from squeak.core.advice import Advice, InputError
 from squeak.core.types import IntArray
 from squeak.data.columns import kind_of
 from squeak.data.csv_text import LATIN, MOST_BYTES, CsvText, Record
-from squeak.data.files import unreadable
+from squeak.data.files import AnyPath, unreadable
 
 FEW_WORDS, FEW_SHARE = 5, 0.1
 """A column is numbers but for a few words if no more than this share of its values are words; or no more than this
@@ -164,7 +163,7 @@ def fault_of(error: BaseException) -> Fault:
 
 
 def explained(
-    error: BaseException, text: CsvText, types: Mapping[str, Any], path: Path, columns: Sequence[Any] | None
+    error: BaseException, text: CsvText, types: Mapping[str, Any], path: AnyPath, columns: Sequence[Any] | None
 ) -> Exception:
     """Return an error that names the row; the file is read again as text to find it."""
     fault, label = fault_of(error), text.labels[path]
@@ -213,7 +212,7 @@ def _ragged(text: CsvText, label: str, record: Record) -> InputError:
     )
 
 
-def check_quotes(text: CsvText, path: Path) -> None:
+def check_quotes(text: CsvText, path: AnyPath) -> None:
     """Refuse a file whose last row is all that follows a quote that is never closed."""
     last = deque(text.records(path), maxlen=1)
     if last and last[0].lines > 1:
@@ -223,7 +222,9 @@ def check_quotes(text: CsvText, path: Path) -> None:
         )
 
 
-def _batches(text: CsvText, path: Path, as_type: Any, columns: Sequence[Any] | None) -> Iterator[tuple[int, Any]]:
+def _batches(
+    text: CsvText, path: AnyPath, as_type: Any, columns: Sequence[Any] | None
+) -> Iterator[tuple[int, Any]]:
     """Yield the batches of a file with all columns as one type, each with the number of its first row."""
     row = 0
     stream, batches = text.open(path, dict.fromkeys(text.names, as_type), columns, lambda line: "skip")
@@ -233,7 +234,7 @@ def _batches(text: CsvText, path: Path, as_type: Any, columns: Sequence[Any] | N
             row += batch.num_rows
 
 
-def bad_bytes(text: CsvText, path: Path) -> InputError | None:
+def bad_bytes(text: CsvText, path: AnyPath) -> InputError | None:
     """Return the error for the first row that is not text, by its first bad byte."""
     import pyarrow as pa
 
@@ -262,7 +263,7 @@ def _bad_byte(column: Any) -> tuple[int, int] | None:
 
 
 def _find_bad_value(
-    text: CsvText, types: Mapping[str, Any], path: Path, columns: Sequence[Any] | None
+    text: CsvText, types: Mapping[str, Any], path: AnyPath, columns: Sequence[Any] | None
 ) -> tuple[int, str, str] | None:
     import pyarrow as pa
 

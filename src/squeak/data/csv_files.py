@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from squeak.core.advice import InputWarning
@@ -27,7 +26,7 @@ from squeak.data.csv_faults import (
     types_of,
 )
 from squeak.data.csv_text import MOST_BYTES, CsvFormat, CsvText
-from squeak.data.files import Unchanged, Wanted, compare_kinds, sample
+from squeak.data.files import AnyPath, Unchanged, Wanted, compare_kinds, recipe_of, sample
 from squeak.data.pieces import Piece
 from squeak.data.readers import Reader
 
@@ -48,7 +47,7 @@ class CsvReader(Reader):
 
     def __init__(
         self,
-        paths: list[Path],
+        paths: list[AnyPath],
         form: CsvFormat,
         wanted: Wanted,
         *,
@@ -79,7 +78,7 @@ class CsvReader(Reader):
         self._odd: dict[str, set[str]] = {}
         self._types: dict[str, Any] = {}
         self._column_types(first, needed, kinds or {}, target)
-        self.recipe = {"paths": [str(path.resolve()) for path in paths]}
+        self.recipe = recipe_of(paths)
 
     def _bad_line(self, line: Any) -> str:
         if self._skip:  # a quote that is not closed makes one line of many
@@ -88,7 +87,7 @@ class CsvReader(Reader):
             return "skip"
         return "error"
 
-    def _column_types(self, path: Path, needed: Collection[str], kinds: Mapping[str, str], target: Any) -> None:
+    def _column_types(self, path: AnyPath, needed: Collection[str], kinds: Mapping[str, str], target: Any) -> None:
         """Find the types in the first block; whole numbers are read as float64: fractions may follow."""
         import pyarrow as pa
 
@@ -124,7 +123,7 @@ class CsvReader(Reader):
                     text = self._text.without_missing(name, first.column(place))
                     self._but_for_words(path, name, text, known, MOST_CLASSES if name == target else 0)
 
-    def _but_for_words(self, path: Path, name: str, text: Any, known: str | None, least: int) -> None:
+    def _but_for_words(self, path: AnyPath, name: str, text: Any, known: str | None, least: int) -> None:
         """Take a column that is numbers, dates or times but for a few words as such, or refuse the words."""
         found = read_but_for_few(text, known, least)
         if found is None:
@@ -136,7 +135,7 @@ class CsvReader(Reader):
         self._odd[name] = set()
         self._say(path, name, read.words)
 
-    def _say(self, path: Path, name: str, words: Collection[str]) -> None:
+    def _say(self, path: AnyPath, name: str, words: Collection[str]) -> None:
         """Warn of words that were not met before."""
         new = [word for word in words if word not in self._odd[name]]
         if new and len(self._odd[name]) < MOST_WORDS:
@@ -147,7 +146,7 @@ class CsvReader(Reader):
             fact = f"{self._text.labels[path]}: column {name!r} holds {kind} but for {some}{more}, read as missing"
             warnings.warn(InputWarning(fact, categories_of(name)), stacklevel=2)
 
-    def _converted(self, path: Path, batch: Any) -> Any:
+    def _converted(self, path: AnyPath, batch: Any) -> Any:
         """Return a batch with the columns that may hold words as the types they are of."""
         import pyarrow as pa
 
@@ -228,6 +227,10 @@ class CsvReader(Reader):
     def check_unchanged(self, part: int) -> None:
         """Refuse a file that was changed or replaced since it was opened."""
         self._watched.check(self._paths[part])
+
+    def part_path(self, part: int) -> AnyPath:
+        """Return the file of a part."""
+        return self._paths[part]
 
     def part_name(self, part: int) -> str:
         """Return the file's name, for messages."""

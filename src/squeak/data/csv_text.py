@@ -7,11 +7,10 @@ import io
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from squeak.core.advice import Advice, InputError
-from squeak.data.files import tell_apart, unreadable
+from squeak.data.files import AnyPath, open_stream, tell_apart, unreadable
 from squeak.data.preprocessing import check_names
 
 MISSING_WORDS = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A")
@@ -57,7 +56,7 @@ class CsvText:
     ``words``: words that are values of the column, though elsewhere they stand for a missing one.
     """
 
-    def __init__(self, paths: list[Path], form: CsvFormat, words: Mapping[str, Collection[str]]) -> None:
+    def __init__(self, paths: list[AnyPath], form: CsvFormat, words: Mapping[str, Collection[str]]) -> None:
         self.form, self.labels, self.block = form, tell_apart(paths), CSV_BYTES
         self.names: list[str] = []
         """The columns, once a header was read."""
@@ -70,13 +69,11 @@ class CsvText:
         """Whether a word that stands for a missing value elsewhere is a value of some column."""
         return bool(self._words)
 
-    def header(self, path: Path) -> tuple[list[str], bool]:
+    def header(self, path: AnyPath) -> tuple[list[str], bool]:
         """Return the names of a file's columns and whether it has rows, or say what is odd about its beginning."""
-        import pyarrow as pa
-
         label, form = self.labels[path], self.form
         try:
-            with pa.input_stream(str(path)) as stream:
+            with open_stream(path) as stream:
                 head = stream.read(HEAD_BYTES)
                 while head.count(b"\n") < 2 and len(head) < MOST_BYTES and (more := stream.read(len(head))):
                     head += more
@@ -116,7 +113,11 @@ class CsvText:
             raise InputError(fact, Advice(f"is the delimiter {other!r}? pass {{}}", "delimiter", other))
 
     def open(
-        self, path: Path, types: dict[str, Any] | None, columns: Sequence[str] | None, bad_line: Callable[..., str]
+        self,
+        path: AnyPath,
+        types: dict[str, Any] | None,
+        columns: Sequence[str] | None,
+        bad_line: Callable[..., str],
     ) -> tuple[Stream, Any]:
         """Return a file's bytes and the batches of rows made of them; ``bad_line`` says what to do with a line."""
         import pyarrow.csv as pc
@@ -151,7 +152,7 @@ class CsvText:
         missing = [word for word in self._missing if word not in self._words.get(name, ())]
         return pc.if_else(pc.is_in(text, value_set=pa.array(missing)), pa.scalar(None, pa.string()), text)
 
-    def numbers_at_first(self, path: Path) -> list[str]:
+    def numbers_at_first(self, path: AnyPath) -> list[str]:
         """Return the columns with a number in the first row.
 
         Arrow takes five times as long to find the type of a column as to read it as the one that it is told.
@@ -160,7 +161,7 @@ class CsvText:
             words = next((record.values for record in records), [])
         return [name for name, word in zip(self.names, words, strict=False) if _is_number(word)]
 
-    def records(self, path: Path, longest: int | None = None) -> Generator[Record, None, None]:
+    def records(self, path: AnyPath, longest: int | None = None) -> Generator[Record, None, None]:
         """Yield the rows as Python's slower reader sees them, to find one that Arrow does not name."""
         with (
             io.TextIOWrapper(
@@ -184,10 +185,8 @@ class CsvText:
 class Stream(io.RawIOBase):
     """The bytes of a file, unpacked, that tells whether an odd number of quotes went by."""
 
-    def __init__(self, path: Path) -> None:
-        import pyarrow as pa
-
-        self._bytes = pa.input_stream(str(path))
+    def __init__(self, path: AnyPath) -> None:
+        self._bytes = open_stream(path)
         self.odd_quotes = False
 
     def readable(self) -> bool:

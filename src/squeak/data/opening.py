@@ -15,12 +15,16 @@ from squeak.core.advice import Advice, InputTypeError
 from squeak.core.checks import check_choice
 from squeak.core.rows import refuse_masked
 from squeak.core.seeds import RandomState, draw_seed
+from squeak.data.arrow_files import ArrowReader
 from squeak.data.csv_files import CsvReader
 from squeak.data.csv_text import CsvFormat
-from squeak.data.files import file_kind, find_files
+from squeak.data.files import AnyPath, file_kind, find_files
+from squeak.data.hive import with_folders
+from squeak.data.json_files import JsonReader
 from squeak.data.learning import Request
 from squeak.data.parquet import ParquetReader
 from squeak.data.preprocessing import Preprocessing
+from squeak.data.queries import query_reader, stream_reader
 from squeak.data.readers import ArrayReader, IteratorReader, Reader, TableReader, refuse_masked_targets
 from squeak.data.source import RowSource
 from squeak.data.targets import is_name
@@ -31,6 +35,8 @@ def rows(
     target: Any = None,
     columns: Sequence[Any] | None = None,
     *,
+    query: Any = None,
+    storage_options: Mapping[str, Any] | None = None,
     drop: Sequence[Any] = (),
     scale: Any = None,
     categories: Any = "onehot",
@@ -50,14 +56,28 @@ def rows(
 
     Parameters
     ----------
-    source : array, memory-mapped array, CSR, pandas, polars or Arrow table, path, list of paths, or iterator
-        A path may be a Parquet, CSV or ``.npy`` file, a folder of them or a glob. An iterator gives blocks
-        (arrays, CSR or tables, or pairs with their targets) and can be read once; a function that returns a
-        new iterator can be called for every pass.
+    source : array, CSR, table, path, list of paths, database, Arrow stream, or iterator
+        A table is one of pandas, polars (a LazyFrame too) or Arrow. A path may be a Parquet, CSV, JSON lines,
+        Arrow or ``.npy`` file, a folder of them or a glob, here or elsewhere by its URL (``s3://``, ``gs://``,
+        ``abfs://``, ``hdfs://``, ``https://``); CSV and JSON lines may be packed (``.gz``, ``.bz2``, ``.zst``,
+        ``.lz4``). Folders named ``year=2020`` give a column. With ``query`` the source is a database. Anything with
+        Arrow's stream interface (``__arrow_c_stream__``: a DuckDB relation, for one), a data set of Arrow or of
+        Hugging Face, and a cursor with a result are read batch by batch. An iterator gives blocks (arrays, CSR or
+        tables, or pairs with their targets) and can be read once; a function that returns a new iterator can be
+        called for every pass.
     target : str, int, array or True, optional
         The column to predict; or, for arrays, the targets themselves; True for an iterator of pairs.
     columns : sequence of str or int, optional
         The columns to use; all but the target by default.
+    query : str or SQLAlchemy statement, optional
+        What to ask a database, once for every pass. ``source`` is then a connection or a cursor of DB-API or ADBC,
+        a DuckDB connection, a SQLAlchemy engine or connection, or a database's URL as SQLAlchemy writes it
+        (``"sqlite:///flights.db"``). Every pass must give the same rows in the same order: where the order matters
+        (checkpoints, folds), the query says ORDER BY.
+    storage_options : mapping, optional
+        Options of the file system that a URL leads to, as pyarrow's has them (``region``, ``endpoint_override``,
+        ``anonymous``, …), or fsspec's where pyarrow has none. Without them credentials are found as those libraries
+        find them. They are never stored.
     drop : sequence of str or int
         Columns to leave out.
     scale : {"standard", "robust", None}, (centre, scale), or a mapping from columns to these
@@ -151,9 +171,16 @@ def rows(
     form = CsvFormat(
         "," if delimiter is None else delimiter, header, tuple(str(word) for word in na_values), encoding
     )
-    reader = _open(source, target, _Needs(request, preprocessing, target), form, tabs=delimiter is None, skip=skip)
-    if isinstance(reader, CsvReader):
-        form = reader.form
+    needs = _Needs(request, preprocessing, target)
+    if query is not None:
+        reader: Reader = query_reader(source, query)
+    elif is_paths(source):
+        files = find_files(source, storage_options)
+        if delimiter is None and all(".tsv" in path.name.lower() for path in files):
+            form = replace(form, delimiter="\t")
+        reader = open_files(files, target, needs, form, skip=skip)
+    else:
+        reader = _open(source, target)
     seed = draw_seed(random_state) if shuffle else None
     return RowSource(
         reader, request, target=target, skip=skip, preprocessing=preprocessing, shuffle_seed=seed, form=form
@@ -210,22 +237,22 @@ def _plain_lists(value: Any) -> Any:
     return tuple(value) if isinstance(value, np.ndarray | list) else value
 
 
-def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
-    """Return the reader that fits what the user has."""
-    if isinstance(source, str | os.PathLike) or (
-        isinstance(source, list | tuple) and source and all(isinstance(one, str | os.PathLike) for one in source)
-    ):
-        return open_files(find_files(source), target, needs, form, tabs=tabs, skip=skip)
+def is_paths(source: Any) -> bool:
+    """Tell whether a source is the name of a file, or a list of names."""
+    some = source if isinstance(source, list | tuple) and source else [source]
+    return all(isinstance(one, str | os.PathLike) for one in some)
+
+
+def _open(source: Any, target: Any) -> Reader:
+    """Return the reader that fits what the user has, which is no file."""
     library = type(source).__module__.partition(".")[0]
-    if library == "polars" and type(source).__name__ == "LazyFrame":
-        raise TypeError("a polars LazyFrame must be collected first, or written to Parquet and read from there")
-    if library in ("pandas", "polars", "pyarrow") and hasattr(source, "columns") and hasattr(source, "shape"):
+    if library in ("pandas", "polars", "pyarrow") and hasattr(source, "shape") and hasattr(source, "columns"):
         return TableReader(source, _apart(target))
     if sp.issparse(source) or isinstance(source, np.ndarray):
         refuse_masked(source)
         return ArrayReader(source, _apart(target))
-    if library == "pyarrow" and hasattr(source, "read_next_batch"):
-        return IteratorReader(iter(source), has_target=False)
+    if (found := stream_reader(source)) is not None:
+        return found
     if isinstance(source, list | tuple):
         if not source:
             raise ValueError("there are no rows: the list is empty")
@@ -240,7 +267,8 @@ def _open(source: Any, target: Any, needs: _Needs, form: CsvFormat, *, tabs: boo
     if callable(source) or hasattr(source, "__next__"):
         return IteratorReader(source, has_target=target is True)
     raise TypeError(
-        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path or an iterator"
+        f"rows cannot be read from a {type(source).__name__}: pass an array, a table, a path, a database with a "
+        "query, an Arrow stream or an iterator"
     )
 
 
@@ -252,27 +280,34 @@ def _apart(target: Any) -> Any:
     return np.asarray(target)
 
 
-def open_files(paths: list[Path], target: Any, needs: _Needs, form: CsvFormat, *, tabs: bool, skip: bool) -> Reader:
-    """Return the reader of files, all of one kind."""
+def open_files(
+    paths: Sequence[AnyPath], target: Any, needs: _Needs, form: CsvFormat, *, skip: bool, folders: Any = None
+) -> Reader:
+    """Return the reader of files, all of one kind; ``folders``: which of their folders' columns, where known."""
     kinds = {file_kind(path) for path in paths}
     if len(kinds) > 1:
         raise ValueError(f"the files are of several kinds ({', '.join(path.name for path in paths[:3])}, …)")
-    kind = kinds.pop()
-    if kind == "parquet":
-        return ParquetReader(paths, needs.columns)
-    if kind == "csv":
-        if tabs and all(".tsv" in path.name.lower() for path in paths):
-            form = replace(form, delimiter="\t")
-        known, words = needs.kinds(), needs.words()
-        return CsvReader(paths, form, needs.columns, skip=skip, kinds=known, words=words, target=needs.target)
+    kind, files, known = kinds.pop(), list(paths), needs.kinds()
     if kind == "npy":
-        if len(paths) > 1:
-            raise ValueError("several npy files cannot be read as one: pass an iterator of arrays")
-        return ArrayReader.open(paths[0], _apart(target))
-    raise ValueError(
-        f"{paths[0].name} is of a kind that is not known: its name should end in .parquet, .csv, .tsv or .npy "
-        "(CSV also .gz)"
-    )
+        if len(files) > 1 or not isinstance(files[0], Path):
+            raise ValueError("an npy file is read alone and from here: pass an iterator of arrays for several")
+        return ArrayReader.open(files[0], _apart(target))
+    if kind == "parquet":
+        reader: Reader = ParquetReader(files, needs.columns)
+    elif kind == "arrow":
+        reader = ArrowReader(files, needs.columns)
+    elif kind == "json":
+        reader = JsonReader(files, needs.columns, known)
+    elif kind == "csv":
+        reader = CsvReader(
+            files, form, needs.columns, skip=skip, kinds=known, words=needs.words(), target=needs.target
+        )
+    else:
+        raise ValueError(
+            f"{files[0].name} is of a kind that is not known: its name should end in .parquet, .csv, .tsv, .jsonl, "
+            ".arrow, .feather or .npy (CSV and JSON lines also .gz, .bz2, .zst or .lz4)"
+        )
+    return with_folders(reader, files, known, folders)
 
 
 def paths_of(recipe: Mapping[str, Any]) -> list[str]:
@@ -294,7 +329,8 @@ def reopen(recipe: Mapping[str, Any], preprocessing: Preprocessing | None) -> Ro
     )
     found = [path for one in paths for path in find_files(one)]
     needs = _Needs(Request(), preprocessing, recipe["target"])
-    reader = open_files(found, None, needs, csv, tabs=False, skip=bool(recipe["skip"]))
+    folders = recipe.get("folders", ())
+    reader = open_files(found, None, needs, csv, skip=bool(recipe["skip"]), folders=folders)
     return RowSource(
         reader,
         Request(),

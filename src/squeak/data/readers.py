@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,10 @@ class Reader(ABC):
     def check_unchanged(self, part: int) -> None:
         """Refuse a part that is not what it was when it was opened, where that can be known."""
         return
+
+    def part_path(self, part: int) -> Any:
+        """Return the file that a part is of; None for what lives in memory."""
+        return None
 
     def part_name(self, part: int) -> str:
         """Return words for a part, for messages."""
@@ -229,7 +233,9 @@ class IteratorReader(Reader):
             block = next(source)
         except StopIteration:
             raise ValueError("the iterator gives no blocks") from None
-        if not self.repeatable:
+        if self.repeatable:
+            _close(source)
+        else:
             self._held, self._rest = [block], source
         return self._piece(block, 0)
 
@@ -265,11 +271,14 @@ class IteratorReader(Reader):
             held, self._held = self._held, []
             blocks = itertools.chain(held, self._rest)
         seen = 0
-        for block in blocks:
-            piece = self._piece(block, seen)
-            seen += piece.n
-            if seen > start:
-                yield piece.from_row(max(0, start - piece.first))
+        try:
+            for block in blocks:
+                piece = self._piece(block, seen)
+                seen += piece.n
+                if seen > start:
+                    yield piece.from_row(max(0, start - piece.first))
+        finally:
+            _close(blocks)
 
     def _piece(self, block: Any, first: int) -> Piece:
         target = None
@@ -310,6 +319,12 @@ class IteratorReader(Reader):
     def fingerprint(self) -> str:
         """Return nothing: what an iterator will give cannot be known."""
         return ""
+
+
+def _close(blocks: Any) -> None:
+    """End a generator now: the file, cursor or connection that it holds open is free for the next pass."""
+    if isinstance(blocks, Generator):
+        blocks.close()
 
 
 def _floats(X: Any) -> Any:

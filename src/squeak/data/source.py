@@ -153,6 +153,31 @@ class RowSource:
                     which = self._encode(self._split(needed))[2]
                 yield piece, np.arange(piece.n) if which is None else which
 
+    def blocks_with(self, names: Sequence[str]) -> Iterator[tuple[Block, Any]]:
+        """Yield the kept rows as they are read, each block with a table of some columns of the same rows.
+
+        The columns come as they stand in the source; they need not be those that rows are made of.
+        """
+        wanted, before, strange = self._wanted(), 0, Strange()
+        for name in names:
+            if name not in self._known_names or isinstance(self.reader.names, range):
+                raise ValueError(missing_column(str(name), list(map(str, self.reader.names))))
+        size, self.skipped_ = block_rows(len(self.feature_names), self.reader.sparse), 0
+        for part in self._order().tolist():
+            for piece in self.reader.pieces(part, [*wanted, *(set(names) - set(wanted))], 0, size):
+                needed = replace(piece, data=piece.data.select(wanted)) if piece.is_table else piece
+                X, y, which = self._encode(self._split(needed), strange)
+                kept = np.arange(piece.n) if which is None else which
+                if len(kept):
+                    others = piece.data.select(list(names)).take(kept) if names else None
+                    yield Block(X, y, numbers=before + kept), others
+                before, self.skipped_ = before + piece.n, self.skipped_ + piece.n - len(kept)
+            self.skipped_ += self.reader.skipped_lines
+        if self._given:
+            strange.warn()
+        if before == self.skipped_:
+            raise ValueError("there are no rows" + (f": all {before:,} were skipped" if before else ""))
+
     def _wanted(self) -> list[Any]:
         return [*self._names, *([] if self._column_of_target is None else [self._column_of_target])]
 

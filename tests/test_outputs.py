@@ -201,11 +201,11 @@ def test_rewards_survive_a_state_that_cannot_be_written(inputs, run, tmp_path, m
     code, _, errors = run(inputs, *search, "--state", tmp_path / "s.sqk", "--out", tmp_path / "o.csv")
     assert code == 1
     assert "every reward is in" in errors
-    pulls = pd.read_csv(tmp_path / "o.csv")
+    pulls = (tmp_path / "o.csv").read_text().splitlines()[1:]
     assert len(pulls) == 4
     code, _, errors = run(inputs, *search, "--state", tmp_path / "s.sqk")
     assert code == 1
-    assert all(f"{step},{row},{value!r}" in errors for step, row, value in pulls.itertuples(index=False))
+    assert all(line in errors for line in pulls)
 
 
 def test_what_a_dead_process_left_goes_and_what_a_living_one_writes_stays(tmp_path):

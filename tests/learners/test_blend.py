@@ -6,7 +6,7 @@ import pytest
 import squeak
 from squeak import KernelBlend, KernelRidge
 from squeak.kernels import RBF, Laplacian, Linear, Matern, Metric
-from squeak.learners.blend import LEAST_WEIGHT, convex_weights
+from squeak.learners.blend import LEAST_WEIGHT, convex_weights, trusted_part
 from squeak.learners.metric import gradient_product
 
 QUICK = {"max_atoms": 40, "search_atoms": 30, "rounds": 1, "random_state": 0}
@@ -225,3 +225,28 @@ def test_units_of_rows_and_targets_do_not_matter(table, unit):
     np.testing.assert_allclose(other.predict(unit * X), plain.predict(X), atol=1e-3)
     targets = KernelBlend(KERNELS, **QUICK).fit(X, unit * y)
     np.testing.assert_allclose(targets.predict(X) / unit, plain.predict(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_little_of_a_model_is_kept_where_its_slope_may_be_chance(rng, weighted):
+    """t = max(0, 1 − 4(s/b)²): all of a model without an error, at most 3 of 200 of models of noise.
+
+    A slope of noise is above two standard errors with a probability of 2.3%, a few percent more with weights; more
+    than 14 of 200 are so with a probability below 1e-3. The twin, without the factor 4, keeps 16% of them.
+    """
+    n = 400
+    weight = rng.uniform(0.5, 2.0, n) if weighted else None
+    y = rng.standard_normal((n, 1))
+    mean = np.average(y, axis=0, weights=weight)
+    assert trusted_part(mean + 0.5 * (y - mean), mean, y, weight) == 1.0
+    assert trusted_part(mean - y, mean, y, weight) == 0.0
+    noise = [rng.standard_normal((n, 1)) for _ in range(200)]
+    kept = [trusted_part(mean + said, mean, y, weight) for said in noise]
+    assert np.count_nonzero(kept) <= 14
+    slope = 0.3
+    said = (y + rng.standard_normal((n, 1)) / slope) * slope
+    share = np.full(n, 1.0) if weight is None else weight
+    u, v = (said - mean)[:, 0], (y - mean)[:, 0]
+    b = np.sum(share * u * v) / np.sum(share * u * u)
+    s = np.sqrt(np.sum((share * u * (v - b * u)) ** 2)) / np.sum(share * u * u)
+    assert trusted_part(said, mean, y, weight) == pytest.approx(1.0 - 4.0 * (s / b) ** 2)

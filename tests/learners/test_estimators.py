@@ -38,8 +38,8 @@ ESTIMATORS = [
     KernelBlend([KERNEL], max_atoms=20, search_atoms=20, rounds=1, random_state=0),
     LocalExperts(KernelRidge(KERNEL, max_atoms=20), leaf_rows=40, split_kernel=KERNEL, random_state=0),
     LocalExperts(KernelClassifier(KERNEL, max_atoms=20), leaf_rows=40, split_kernel=KERNEL, random_state=0),
-    AutoRegressor(max_atoms=20, random_state=0),
-    AutoClassifier(max_atoms=20, random_state=0),
+    AutoRegressor(),
+    AutoClassifier(),
 ]
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from squeak import KernelBlend
-from squeak.kernels import RBF, Laplacian, Metric
+from squeak.kernels import RBF, Laplacian, Matern, Metric
 from squeak.learners import exact
-from squeak.learners.exact import exact_whole, exactly, shift_of, solved
+from squeak.learners.exact import exactly, shift_of, solved
 from squeak.learners.metric import ALPHAS, Held, widened
 
 
@@ -26,7 +26,7 @@ def test_solutions_are_those_of_the_dense_system(rng, alpha, repeated, unit):
     if repeated:
         y[1::2] = y[::2]  # equal rows with unequal targets and no penalty to speak of have no stable solution
     shift = alpha * rng.uniform(0.5, 2.0, len(X))
-    c = solved(K, shift, y)
+    c, _ = solved(K, shift, y)
     np.testing.assert_allclose((K @ c + shift[:, None] * c) / unit, y / unit, atol=1e-7)
 
 
@@ -34,37 +34,64 @@ def test_where_float32_does_not_settle_float64_solves(monkeypatch, rng):
     X = rng.standard_normal((60, 2))
     K, y, shift = Laplacian(2.0)(X, X), rng.standard_normal((60, 1)), np.full(60, 1e-3)
     expected = np.linalg.solve(K + np.diag(shift), y)
-    np.testing.assert_allclose(solved(K, shift, y), expected, rtol=1e-7)
+    np.testing.assert_allclose(solved(K, shift, y)[0], expected, rtol=1e-7)
     monkeypatch.setattr(exact, "REFINEMENTS", 1)
-    np.testing.assert_allclose(solved(K, shift, y), expected, rtol=1e-9)
+    np.testing.assert_allclose(solved(K, shift, y)[0], expected, rtol=1e-9)
     monkeypatch.setattr(exact, "PRECISE", np.inf)  # the twin: nothing is refined
-    assert not np.allclose(solved(K, shift, y), expected, rtol=1e-3)
+    assert not np.allclose(solved(K, shift, y)[0], expected, rtol=1e-3)
 
 
 def test_weights_count_rows(rng):
     X, y = rng.standard_normal((30, 2)), rng.standard_normal((30, 1))
     times = rng.integers(1, 4, 30)
     many, kernel = np.repeat(X, times, axis=0), RBF(1.0)
-    c = solved(kernel(X, X), shift_of(1e-2, 30, times.astype(float)), y)
-    all_c = solved(kernel(many, many), shift_of(1e-2, len(many), None), np.repeat(y, times, axis=0))
+    c, _ = solved(kernel(X, X), shift_of(1e-2, times.sum(), 30, times.astype(float)), y)
+    all_c, _ = solved(kernel(many, many), shift_of(1e-2, len(many), len(many), None), np.repeat(y, times, axis=0))
     new = rng.standard_normal((5, 2))
     np.testing.assert_allclose(kernel(new, X) @ c, kernel(new, many) @ all_c, atol=1e-7)
 
 
-@pytest.mark.parametrize("kernel", [RBF(1.0), Laplacian(np.array([1.0, 5.0, 5.0])), Metric(RBF(1.0), np.eye(3))])
-def test_the_walk_ends_no_higher_than_it_began(held, kernel):
+@pytest.mark.parametrize("alpha", [1e-14, 1e-4, 1e-1])
+def test_one_factor_tells_what_a_fit_without_the_last_rows_says_of_them(rng, alpha):
+    X, y = rng.standard_normal((90, 2)), rng.standard_normal((90, 2))
+    K, shift = Laplacian(2.0)(X, X), alpha * rng.uniform(0.5, 2.0, 90)
+    _, said = solved(K, shift, y, back=20)
+    without = np.linalg.solve(K[:70, :70] + np.diag(shift[:70]), y[:70])
+    np.testing.assert_allclose(said, K[70:, :70] @ without, atol=1e-4)
+    y[70:] += 1.0  # the targets of the rows kept back play no part
+    np.testing.assert_array_equal(solved(K, shift, y, back=20)[1], said)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(1.0), Laplacian(np.array([1.0, 5.0, 5.0])), Metric(Matern(1.0, nu=0.5), np.eye(3)), Matern(1.0)]
+)
+def test_the_model_is_the_dense_one_and_the_walk_ends_no_higher_than_it_began(held, kernel, monkeypatch):
+    monkeypatch.setattr(exact, "ENOUGH", 50)
+    some = int(exact.PART * len(held.X))  # the rows to choose by, of 170
     first = held.at(kernel)
     found = exactly(first, held)
-    K = widened(first.kernel, 0.7)
-    begin = np.linalg.solve(K(held.X, held.X) + first.alpha * len(held.X) * np.eye(len(held.X)), held.y)
-    error = np.mean(np.square(held.y_back - K(held.X_back, held.X) @ begin).sum(axis=1))
-    assert found.error <= error * (1 + 1e-9)
-    np.testing.assert_allclose(found.back, found.kernel(held.X_back, held.X) @ found.coef, atol=1e-9)
+    errors = []
+    for tried, alpha in ((widened(first.kernel, 0.7), first.alpha), (found.kernel, found.alpha)):
+        few = held.X[:some]
+        c = np.linalg.solve(tried(few, few) + alpha * 170 * np.eye(some), held.y[:some])
+        errors.append(np.mean(np.square(held.y_back - tried(held.X_back, few) @ c).sum(axis=1)))
+    assert errors[1] <= errors[0] * (1 + 1e-6)
     assert found.alpha in ALPHAS
-    ((atoms, coef),) = exact_whole([found], held)
-    assert len(atoms) == 200
-    dense = found.kernel(atoms, atoms) + found.alpha * 200 * np.eye(200)
-    np.testing.assert_allclose(dense @ coef, np.concatenate([held.y, held.y_back]), atol=1e-7)
+    n, shift = len(held.X), found.alpha * len(held.X)
+    without = np.linalg.solve(found.kernel(held.X, held.X) + shift * np.eye(n), held.y)
+    np.testing.assert_allclose(found.back, found.kernel(held.X_back, held.X) @ without, atol=1e-4)
+    atoms, y = held.all_rows()
+    np.testing.assert_allclose((found.kernel(atoms, atoms) + shift * np.eye(200)) @ found.coef, y, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [RBF([1.0, 2.0]), Laplacian([1.0, 2.0]), Matern(2.0, nu=0.5), Matern(2.0)])
+def test_distances_serve_every_width(rng, kernel):
+    X, Y = rng.standard_normal((150, 2)), rng.standard_normal((20, 2))
+    kernel = Metric(kernel, rng.standard_normal((2, 2)))
+    for rows in (X, Y):
+        values = exact._at_widths(kernel, X, rows)
+        for factor in (0.5, 3.0):
+            np.testing.assert_allclose(values(factor), widened(kernel, factor)(X, rows), atol=1e-7)
 
 
 def test_a_blend_with_as_many_atoms_as_rows_has_every_row(rng):

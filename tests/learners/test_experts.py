@@ -6,7 +6,8 @@ import pytest
 import squeak
 from squeak import KernelBlend, KernelClassifier, KernelPCA, KernelRidge, LocalExperts
 from squeak.kernels import RBF, Linear
-from squeak.learners import KernelGradientDescent
+from squeak.learners import KernelGradientDescent, experts, leaf_passes
+from squeak.learners.data import SourceTraining
 from tests.learners.test_splits import share_of
 
 RIDGE = KernelRidge(RBF(0.8), 1e-2, max_atoms=30, fit_intercept=True)
@@ -135,6 +136,60 @@ def test_sources_are_gathered_and_their_columns_known(table, tmp_path):
     assert model.score(frame[["a", "b"]], y) > 0.9
     model.save(tmp_path / "m.sqk")
     np.testing.assert_array_equal(squeak.load(tmp_path / "m.sqk").predict(frame), model.predict(frame))
+
+
+def in_blocks(X, y, size):
+    """Return a source whose blocks have so many rows."""
+    places = range(0, len(X), size)
+    return squeak.rows(lambda: ((X[i : i + size], y[i : i + size]) for i in places), target=True)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_rows_that_memory_does_not_hold_are_read_in_passes(table, monkeypatch, classes):
+    X, y = table
+    y = np.where(y > 0, "high", "low") if classes else y
+    source = in_blocks(X, y, 70)
+    expert = KernelClassifier(RBF(1.0), 1e-3, max_atoms=40) if classes else RIDGE
+    expected = LocalExperts(expert, **QUICK).fit(source).predict(X)
+    monkeypatch.setattr(leaf_passes, "MOST_BYTES", X.nbytes // 2)
+    passes = []
+    read = leaf_passes.rows_of
+    monkeypatch.setattr(experts, "rows_of", lambda *given: passes.append(given[2]) or read(*given))
+    model = LocalExperts(expert, **QUICK).fit(source)
+    np.testing.assert_array_equal(
+        model.predict(X), expected
+    )  # the sample is all rows: the same tree, the same parts
+    assert len(passes) > 1
+    np.testing.assert_array_equal(np.concatenate(passes), np.arange(model.tree_.n_leaves))
+    monkeypatch.setattr(leaf_passes, "SAMPLE_ROWS", 150)
+    assert LocalExperts(expert, **QUICK).fit(source).score(X, y) > 0.8
+    with pytest.raises(TypeError, match="memory holds"):
+        LocalExperts(BLEND, **QUICK).fit(in_blocks(X, X[:, 1], 70), groups=np.arange(2))
+
+
+def test_a_sample_has_every_row_with_the_same_chance():
+    """Of 40 rows in blocks of 7, 10 are drawn 500 times: each 125 times, with a deviation of 9.7.
+
+    The largest deviation of 40 counts is beyond 4.5 of these with a probability below 1e-3. The twin, which draws
+    as many rows of every block in which some are left, is caught.
+    """
+    X = np.arange(40.0)[:, None]
+    data, rng = SourceTraining(in_blocks(X, X[:, 0], 7)), np.random.default_rng(0)
+    counts = np.zeros(40)
+    for _ in range(500):
+        found = leaf_passes.sampled(data, 10, rng, classes=False)
+        assert found.n == 40
+        assert np.all(np.diff(found.X[:, 0]) > 0)
+        np.testing.assert_array_equal(found.X[:, 0], found.y)
+        counts[found.y.astype(int)] += 1
+    deviation = np.sqrt(500 * 0.25 * 0.75)
+    assert np.abs(counts - 125).max() < 4.5 * deviation
+    blocks = [list(range(start, min(start + 7, 40))) for start in range(0, 40, 7)]
+    twin = np.zeros(40)
+    for _ in range(500):
+        for block in blocks:
+            twin[rng.permutation(block)[:2]] += 10 / 12
+    assert np.abs(twin - 125).max() > 4.5 * deviation
 
 
 @pytest.mark.parametrize(

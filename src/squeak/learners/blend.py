@@ -20,7 +20,7 @@ from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.data import PredictsBlocks, Preprocessing, RowSource, by_blocks
 from squeak.learners.data import ArrayTraining
-from squeak.learners.exact import exact_whole, exactly
+from squeak.learners.exact import exactly
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
 from squeak.learners.metric import Held, Trial, check_tunable, is_settled, tuned, with_map
 from squeak.learners.rows import RowLearner, all_or_nothing
@@ -33,6 +33,9 @@ SEARCH_ROWS = 8_000
 
 EVERY_ROW, ATOMS = 6_000, 1_000
 """Of so many rows each is an atom, and of more so few are, where nobody says how many there may be."""
+
+CHOSEN = 4.0
+"""The variance of a slope counts so many times, because the rows that tell it have chosen the model."""
 
 LEAST_WEIGHT = 0.03
 """A kernel with a smaller part of the blend is left out."""
@@ -157,7 +160,7 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         rows = np.asarray(data.X, dtype=np.float64)
         targets = data.y.reshape(len(rows), -1)
         held = Held.split(rows, targets, data.weight, self.search_atoms, generator_at(seed, SAMPLE, 0), back)
-        few = held.first(SEARCH_ROWS)
+        few = held.first(SEARCH_ROWS, SEARCH_ROWS // 4)
         starts = list(DEFAULT_KERNELS if self.kernels is None else self.kernels)
 
         def begin(kernel: Any) -> Trial:
@@ -178,7 +181,8 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         self.weights_, self.back_ = weights[kept], held.back
         self.back_values_ = np.asarray(sum(weights[place] * tried[place].back for place in kept)) + held.mean
         chosen = [tried[place] for place in kept]
-        whole = exact_whole(chosen, full) if every else [full.whole(trial) for trial in chosen]
+        atoms, _ = full.all_rows()
+        whole = [(atoms, trial.coef) if every else full.whole(trial) for trial in chosen]
         self.expansions_ = [
             Expansion(trial.kernel, atoms, weight * coef, np.zeros_like(held.mean))
             for trial, weight, (atoms, coef) in zip(chosen, self.weights_, whole, strict=True)
@@ -289,3 +293,42 @@ def convex_weights(values: Sequence[Array], y: Array, weight: Array | None = Non
         found = np.ones(len(values))
     found = np.where(found < LEAST_WEIGHT * found.sum(), 0.0, found)
     return np.asarray(found / found.sum())
+
+
+def trusted_part(said: Array, mean: Array, y: Array, weight: Array | None = None) -> float:
+    """Return how much of a model to keep, the rest being the mean: t = max(0, 1 − 4(s/b)²).
+
+    b is the slope of y − mean along said − mean over rows that neither has seen, and s its standard error, from the
+    residuals of these rows. Where the slope is below two standard errors nothing of the model is kept, and where it
+    is twenty 99% are: the positive part of an estimate like that of James and Stein, with the variance four times,
+    since the same rows have chosen the model.
+
+    Parameters
+    ----------
+    said, y : arrays of shape (n, outputs)
+    mean : array of shape (outputs,)
+    weight : array of shape (n,), optional
+
+    Returns
+    -------
+    float
+
+    References
+    ----------
+    James and Stein, "Estimation with quadratic loss", Berkeley Symposium (1961).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.learners.blend import trusted_part
+    >>> y = np.arange(4.0)[:, None]
+    >>> trusted_part(y, y.mean(axis=0), y), trusted_part(-y, y.mean(axis=0), y)
+    (1.0, 0.0)
+    """
+    share = np.full(len(y), 1.0 / len(y)) if weight is None else weight / weight.sum()
+    along, target = said - mean, y - mean
+    cross, energy = (float(share @ (along * other).sum(axis=1)) for other in (target, along))
+    if not cross > 0.0:
+        return 0.0
+    parts = (along * (target - cross / energy * along)).sum(axis=1) / cross
+    return max(0.0, 1.0 - CHOSEN * float(share**2 @ parts**2))

@@ -16,7 +16,7 @@ from squeak.core import engine
 from squeak.core.kernels import RBF, Metric
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
-from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights
+from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights, trusted_part
 from squeak.learners.expansion import Expansion
 from squeak.learners.experts import LocalExperts
 from squeak.learners.metric import Held, Trial, gradient_product, tuned
@@ -40,6 +40,9 @@ LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
 
 ROWS_OF_A_SEARCH = 12_500
 """Experts of so many rows take about as long as the search does; they are tried where that much time is left."""
+
+ENOUGH_ROWS = 50_000
+"""One model is fitted to so many rows at most, or to 50 times its atoms: more rows hardly change so few numbers."""
 
 WHOLE = 1.5
 """With at most so many times the rows of a leaf there is one model, and no experts."""
@@ -156,19 +159,25 @@ def compose(
     values: list[Array] = []
     models: list[Any] = []
 
-    def tried(model: Any, words: str, atoms: int) -> None:
+    def tried(model: Any, words: str, atoms: int, some: IntArray) -> None:
         began = time.monotonic()
         model.set_params(random_state=seed % 2**32)
-        model.fit(X, y, weight, back=back, groups=groups)
+        model.fit(X[some], y[some], None if weight is None else weight[some], back=back[some], groups=groups)
         models.append(model)
-        values.append(model.back_values_[back] if isinstance(model, LocalExperts) else _in_place(model, n)[back])
+        said = model.back_values_ if isinstance(model, LocalExperts) else _in_place(model, len(some))
+        values.append(said[back[some]])
         error = _error(values[-1], y[back], weight, back) / size
         words = words or f"{model.tree_.n_leaves} local experts"
-        search.stages.append(Stage("all rows", words, n, min(atoms, n), np.nan, error, time.monotonic() - began))
+        m = len(some)
+        search.stages.append(Stage("all rows", words, m, min(atoms, m), np.nan, error, time.monotonic() - began))
 
     show("one model", 0.3)
+    every = np.arange(n)
     blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
-    tried(blend, _words(kernels), atoms_for(n, max_atoms))
+    atoms = atoms_for(n, max_atoms)
+    spare = max(0, n - max(ENOUGH_ROWS, 50 * atoms))
+    left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
+    tried(blend, _words(kernels), atoms, np.setdiff1d(every, left_out))
     if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
         show("local experts", 0.5)
         leaf = KernelBlend(
@@ -178,10 +187,13 @@ def compose(
             search_atoms=min(few, LEAF_SEARCH_ATOMS),
         )
         experts_of = LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0])
-        tried(experts_of, "", atoms_for(leaf_rows, max_atoms))
+        tried(experts_of, "", atoms_for(leaf_rows, max_atoms), every)
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     values.append(np.broadcast_to(mean, values[0].shape))
-    shares = convex_weights(values, y[back], None if weight is None else weight[back])
+    beside = None if weight is None else weight[back]
+    shares = convex_weights(values, y[back], beside)
+    shares[:-1] *= trusted_part(np.asarray(np.tensordot(shares, values, axes=1)), mean, y[back], beside)
+    shares[-1] = 1.0 - shares[:-1].sum()
     blended = np.asarray(sum(share * said for share, said in zip(shares, values, strict=True)))
     kept = len(search.stages) - len(models)
     for place, share in enumerate(shares[:-1]):

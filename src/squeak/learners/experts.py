@@ -18,15 +18,17 @@ from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.places import place
 from squeak.core.saved import LabelsPiece, Layout, NestedPiece
-from squeak.core.seeds import draw_seed
+from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
 from squeak.data import DecidesBlocks, Preprocessing, RowSource, by_blocks
+from squeak.learners import leaf_passes
 from squeak.learners.blend import KernelBlend, kept_back
 from squeak.learners.classes import Coding, check_classes
 from squeak.learners.classifier import KernelClassifier
-from squeak.learners.data import ArrayTraining
+from squeak.learners.data import ArrayTraining, SourceTraining
 from squeak.learners.descent import KernelGradientDescent
 from squeak.learners.expansion import Expansion, ExpansionsPiece
+from squeak.learners.leaf_passes import gathered, groups_of, rows_of, sampled
 from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared, with_width
 from squeak.learners.metric import check_tunable
 from squeak.learners.ridge import KernelRidge
@@ -133,7 +135,8 @@ class LocalExperts(DecidesBlocks, RowLearner):
         Parameters
         ----------
         X : array, table, or row source
-            The rows of a source are gathered in memory.
+            The rows of a source are gathered in memory up to 4 GB of them. Of more, a sample says where the space
+            is split, and the rows of as many parts as memory holds are read in each pass.
         y : array of shape (n,) or, for a regression, (n, outputs)
         sample_weight : array of shape (n,), optional
         back : array of bool of shape (n,), optional
@@ -154,14 +157,16 @@ class LocalExperts(DecidesBlocks, RowLearner):
         check_tunable(kernel)
         if not isinstance(estimator, KernelBlend) and (back is not None or groups is not None):
             raise TypeError("back and groups go with a KernelBlend")
-        data = self._gathered(X, y, sample_weight, isinstance(estimator, KernelClassifier))
+        self.logistic_ = getattr(estimator, "loss", "squared") == "logistic"
+        classes, seed = isinstance(estimator, KernelClassifier), draw_seed(self.random_state)
+        data = self._gathered(X, y, sample_weight, classes)
+        if isinstance(data, SourceTraining):
+            if back is not None or groups is not None:
+                raise TypeError("back and groups go with rows that memory holds")
+            self._fit_in_passes(data, estimator, kernel, seed, classes)
+            return self
         back = kept_back(back, data.y if y is None else y, sample_weight)
-        seed = draw_seed(self.random_state)
-        targets = data.y.reshape(len(data.y), -1)
-        if self.classes_ is not None:
-            targets = Coding(self.classes_, -1.0)(data.y)
-        slopes = Slopes(np.asarray(data.X, dtype=np.float64), targets, data.weight, kernel, seed)
-        self.tree_, leaves = grown(slopes.X, slopes.directions, self.leaf_rows, self.margin)
+        slopes, leaves = self._split(data, kernel, seed, self.leaf_rows)
         given = {} if back is None else {"back": back}
         beside = {} if groups is None else {"groups": groups}
         tasks = [
@@ -173,8 +178,40 @@ class LocalExperts(DecidesBlocks, RowLearner):
         self.experts_ = [expert for expert, _, _ in found]
         if isinstance(estimator, KernelBlend):
             self.back_values_ = self._back_values(slopes.X, found, leaves)
-        self.logistic_ = getattr(estimator, "loss", "squared") == "logistic"
         return self
+
+    def _split(self, data: ArrayTraining, kernel: Any, seed: int, leaf_rows: int) -> tuple[Slopes, list[IntArray]]:
+        """Set the tree, and return the slopes that it is of and the rows of every leaf."""
+        targets = data.y.reshape(len(data.y), -1)
+        if self.classes_ is not None:
+            targets = Coding(self.classes_, -1.0)(data.y)
+        slopes = Slopes(np.asarray(data.X, dtype=np.float64), targets, data.weight, kernel, seed)
+        self.tree_, leaves = grown(slopes.X, slopes.directions, leaf_rows, self.margin)
+        return slopes, leaves
+
+    def _fit_in_passes(self, data: SourceTraining, estimator: Any, kernel: Any, seed: int, classes: bool) -> None:
+        """Split the space by a sample of the rows; then read the rows of some parts at a time, and fit these."""
+        found = sampled(data, leaf_passes.SAMPLE_ROWS, generator_at(seed, SAMPLE, 3), classes)
+        if classes:
+            self._set_classes(found.values)
+        part = len(found.X) / found.n
+        few = ArrayTraining(found.X, found.y)
+        self.dimensions_ = few.y.ndim
+        _, leaves = self._split(few, kernel, seed, max(1, round(self.leaf_rows * part)))
+        sizes = np.array([len(rows) for rows in leaves]) / part * found.X[0].nbytes
+        self.experts_ = []
+        for group in groups_of(sizes, leaf_passes.MOST_BYTES):
+            tasks = [
+                Task(estimator, rows, {}, {}, np.arange(len(rows.y)), self.classes_, seed, int(leaf))
+                for leaf, rows in zip(group, rows_of(data, self.tree_, group), strict=True)
+            ]
+            with place() as here:
+                self.experts_ += [expert for expert, _, _ in here.map_ordered(fitted, tasks)]
+
+    def _set_classes(self, values: Any) -> None:
+        check_classification_targets(values)
+        self.classes_ = np.unique(values)
+        check_classes(self.classes_)
 
     def _back_values(self, X: Array, found: list[Any], leaves: list[IntArray]) -> Array:
         """Return what the experts said of the rows kept back, before they saw them; NaN for other rows."""
@@ -186,25 +223,23 @@ class LocalExperts(DecidesBlocks, RowLearner):
             out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * values
         return out
 
-    def _gathered(self, X: Any, y: Any, sample_weight: Any, classes: bool) -> ArrayTraining:
-        """Return checked rows in memory; set what is known of their columns and classes."""
-        encoding = None
+    def _gathered(self, X: Any, y: Any, sample_weight: Any, classes: bool) -> ArrayTraining | SourceTraining:
+        """Return checked rows in memory, or the source of more; set what is known of their columns and classes."""
+        self.preprocessing_, self.classes_ = None, None
         if isinstance(X, RowSource):
             source = self._source(X, y, sample_weight, numeric=not classes)
-            encoding = X.preprocessing
-            rows, y = X.collect()
-            data = ArrayTraining(rows, source.encoded(y))
+            self.preprocessing_ = X.preprocessing
+            data = gathered(source)
+            if data is None:
+                return source
         else:
             data = self._array(
                 X, y, sample_weight, **({} if classes else {"multi_output": True, "y_numeric": True})
             )
-        if not isinstance(data.X, np.ndarray):
-            raise TypeError("the space is split along dense columns: pass a dense array")
-        self.preprocessing_, self.classes_ = encoding, None
+            if not isinstance(data.X, np.ndarray):
+                raise TypeError("the space is split along dense columns: pass a dense array")
         if classes:
-            check_classification_targets(data.y)
-            self.classes_ = np.unique(data.y)
-            check_classes(self.classes_)
+            self._set_classes(data.y)
         self.dimensions_ = data.y.ndim
         return data
 

@@ -19,23 +19,29 @@ from typing import Any
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.kernels import RBF, Laplacian, Matern, Metric, gradients
+from squeak.core.kernels import RBF, Laplacian, Matern, Metric, against, gradients
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.learners.data import ArrayTraining
-from squeak.learners.normal import NormalEquations
+from squeak.learners.normal import NormalEquations, NormalTerm
 
 ALPHAS = np.geomspace(1e-7, 3e-2, 15)
 """Penalties that are tried, for one row of weight 1."""
 
 FIRST_WIDTHS = (0.5, 1.0, 2.0, 4.0)
-"""Multiples of the median distance that are tried at first; later rounds look at half and twice the last one."""
+"""Multiples of the median distance that are tried at first; the best round is tried at half and twice its own."""
 
 WIDE_WIDTHS = (1.0, 4.0, 16.0)
 """The same for the Matérn-½ kernel, which is best when it is wide."""
 
 SMALLEST_PART = 1e-4
 """A column is made no shorter than this part of the longest one."""
+
+JITTER = 1e-6
+"""Added to the atoms' kernel matrix, whose diagonal is 1, while kernels are compared: no penalty feels it."""
+
+TILE = 512
+"""Rows kept back whose kernel values are computed at a time."""
 
 GRADIENT_ROWS = 4_000
 MEDIAN_ROWS = 1_000
@@ -163,31 +169,40 @@ class Held:
         """Return the same rows with another number of atoms."""
         return replace(self, n_atoms=min(n_atoms, len(self.X)))
 
-    def first(self, rows: int) -> Held:
-        """Return the first rows alone: they are in random order."""
-        back = rows // 4
+    def all_rows(self) -> tuple[Array, Array]:
+        """Return all rows and their targets, those kept back at the end."""
+        return np.concatenate([self.X, self.X_back]), np.concatenate([self.y, self.y_back])
+
+    def first(self, rows: int, back: int) -> Held:
+        """Return the first rows alone, and the first of those kept back: they are in random order."""
         weights = (None, None) if self.weight is None else (self.weight[:rows], _head(self.weight_back, back))
         kept = self.X[:rows], self.y[:rows], self.X_back[:back], self.y_back[:back]
         return Held(*kept, min(self.n_atoms, rows), self.mean, self.back[:back], *weights)
 
     def at(self, kernel: Any, factor: float = 1.0, keep: bool = False) -> Trial:
         """Return a kernel with the penalty of least error on the rows kept back; ``keep`` its equations."""
-        features = TriangularFeatures(kernel, self.atoms)
-        equations = NormalEquations.sum(ArrayTraining(self.X, self.y, self.weight), features)
+        data = ArrayTraining(self.X, self.y, self.weight)
+        features = TriangularFeatures(kernel, self.atoms, ridge=0.0 if keep else JITTER)
+        if keep:
+            least = float(ALPHAS[0]) * (len(self.X) if self.weight is None else float(self.weight.sum()))
+            equations = NormalEquations.sum(data, features, least)
+        else:  # sums of kernel values, and features of none of the rows: their rounding is far below a penalty
+            term = NormalTerm(features, np.zeros((self.n_atoms, 0)))
+            equations = NormalEquations.of(term, data.sum(term))
         spectrum = equations.spectrum()
-        Z = features.transform(self.X_back) @ spectrum.vectors
-        errors = []
-        for alpha in ALPHAS * spectrum.weight:
-            residual = self.y_back - Z @ (spectrum.moment / (spectrum.values + alpha)[:, None])
-            squares = np.einsum("ij,ij->i", residual, residual)
-            errors.append(float(np.average(squares, weights=self.weight_back)))
+        values_of, back = against(kernel, self.atoms), np.empty((len(self.X_back), self.n_atoms))
+        for tile in engine.tiles(len(back), TILE):
+            back[tile] = values_of(self.X_back[tile])
+        scaled = [spectrum.moment / (spectrum.values + alpha * spectrum.weight)[:, None] for alpha in ALPHAS]
+        coefs = features.mixing @ (spectrum.vectors @ np.hstack(scaled))
+        said = (back @ coefs).reshape(len(back), len(ALPHAS), -1)
+        residual = self.y_back[:, None] - said
+        errors = np.average(np.einsum("ijk,ijk->ij", residual, residual), axis=0, weights=self.weight_back)
         best = int(np.argmin(errors))
-        alpha = float(ALPHAS[best])
-        beta = spectrum.moment / (spectrum.values + alpha * spectrum.weight)[:, None]
-        coef = features.mixing @ (spectrum.vectors @ beta)
+        coef = np.ascontiguousarray(coefs.reshape(self.n_atoms, len(ALPHAS), -1)[:, best])
         at_edge = best in (0, len(errors) - 1)
         kept = equations if keep else None
-        return Trial(kernel, alpha, errors[best], coef, at_edge, Z @ beta, factor, kept)
+        return Trial(kernel, float(ALPHAS[best]), float(errors[best]), coef, at_edge, said[:, best], factor, kept)
 
     def whole(self, trial: Trial) -> tuple[Array, Array]:
         """Return a trial's atoms and their coefficients for all rows, those kept back among them.
@@ -241,18 +256,38 @@ def next_metric(trial: Trial, held: Held, full: bool, groups: IntArray | None, p
 
 def learned(
     first: Trial, held: Held, full: bool, groups: IntArray | None, rounds: int, left: Callable[[], float]
-) -> list[Trial]:
-    """Return the best trial of every round after the first, each in the metric of the model before."""
-    found = [first]
+) -> Trial:
+    """Return the best trial over rounds, each in the metric of the model before and as wide, in median distances.
+
+    When a round gains too little, the best one so far is tried at other widths, and rounds go on if that helps.
+    """
+    best = last = first
     for _ in range(rounds):
         if not left() > 0.0:
-            break
-        kernel = next_metric(found[-1], held, full, groups)
-        near = found[-1].factor
-        found.append(held.best_of(kernel, (near / 2.0, near, near * 2.0)))
-        if found[-1].error > BETTER * found[-2].error:
-            break
-    return found
+            return best
+        kernel = next_metric(last, held, full, groups)
+        found = held.best_of(kernel, (last.factor,))
+        if found.error > BETTER * last.error:
+            before, best = best.error, at_best_width(min(best, found, key=lambda trial: trial.error), held, left)
+            if best.error > BETTER * before:
+                return best
+            found = best
+        last, best = found, min(best, found, key=lambda trial: trial.error)
+    return at_best_width(best, held, left)
+
+
+def at_best_width(trial: Trial, held: Held, left: Callable[[], float]) -> Trial:
+    """Return the trial at half or twice its width, and again, as long as its error falls."""
+    for times in (0.5, 2.0):
+        best = trial
+        while left() > 0.0:
+            found = held.at(widened(best.kernel, times), best.factor * times)
+            if not found.error < best.error:
+                break
+            best = found
+        if best is not trial:
+            return best
+    return trial
 
 
 def tuned(
@@ -264,7 +299,7 @@ def tuned(
 ) -> Trial:
     """Return the trial of least error over the rounds of a kernel: from the median width, or from its own numbers.
 
-    No round begins when no seconds are ``left``.
+    No trial begins when no seconds are ``left``.
 
     A :class:`Metric` learns a linear map, which begins as the identity where it has none; other kernels learn a
     width for each column.
@@ -276,11 +311,13 @@ def tuned(
     if not is_settled(kernel):
         start = stretched(inner, np.ones(held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = held.best_of(start, WIDE_WIDTHS if getattr(inner, "nu", None) == 0.5 else FIRST_WIDTHS)
+        if not rounds:
+            return first
     else:
-        first = held.best_of(kernel, (1.0,) if rounds else (0.5, 1.0, 2.0))
+        first = held.at(kernel)
         middle = stretched(kernel, _stretch_of(kernel, held.X.shape[1]), held.X[:MEDIAN_ROWS])
         first = replace(first, factor=_size(first.kernel) / _size(middle))
-    return min(learned(first, held, full, groups, rounds, left), key=lambda trial: trial.error)
+    return learned(first, held, full, groups, rounds, left)
 
 
 def check_tunable(kernel: Any) -> None:

@@ -99,34 +99,39 @@ class _Classification(_GrowingKons):
 
 
 class ConKonsRegressor(_GrowingKons, OnlineRegressor):
-    """Online kernel regression that keeps what it learned when its space grows; the one to begin with.
+    """Online kernel regression that keeps what it learned when its space grows. Begin with this one.
 
-    Atoms are chosen by their leverage scores as rows come (KORS); in the span of the atoms each row is one exact
-    online Newton step. A new atom adds a coordinate; weights and curvature of the old ones stay. With squared
-    loss and adaptive curvature this is clipped recursive least squares in a kernel space that finds itself.
-    O(atoms²) time a row.
+    Rows become atoms by their leverage scores as they come (KORS). In the span of the atoms, each row is one exact
+    online Newton step. A new atom adds a coordinate, and the weights and the curvature of the old coordinates stay.
+    With squared loss and adaptive curvature this is recursive least squares with clipped predictions, in a kernel
+    space that grows by itself. A row takes a time of order atoms².
 
     Parameters
     ----------
     kernel : kernel, optional
-        RBF("median") unless given: the median distance between the first 128 rows. Scale the columns first.
+        How similar two rows are. The default is RBF("median"), where the median is taken over the distances between
+        the first 128 rows. Scale the columns first.
     loss : {"squared"}
+        What a wrong prediction costs.
     alpha : float
-        Ridge of the Newton steps: A begins as alpha·I.
+        The regularisation of the Newton steps: their matrix A begins as alpha·I.
     ridge : float
-        Ridge of the leverage scores that choose atoms; smaller finds more atoms.
+        The ridge of the leverage scores by which atoms are chosen. A smaller ridge finds more atoms.
     oversampling : float
         A row becomes an atom with probability min(1, oversampling·score).
     max_atoms : int or None
-        The space stops growing at so many coordinates; time and memory are then fixed.
+        The largest number of coordinates. With it, the time per row and the memory are fixed.
     bound : float or None
-        Targets lie in [−bound, bound] and predictions are clipped to it; None: the largest absolute target so far.
+        Targets lie in [−bound, bound], and predictions are clipped to it. None means the largest absolute target so
+        far.
     curvature : {"adaptive", "worst", "auto"}
-        The curvature of each step, best for rows in random order; the worst case's, which can be better when the
-        target drifts; or both side by side, the better one of late predicting, at twice the cost.
+        How strongly the loss is taken to curve. "adaptive" is the curvature of each step, which is best for rows in
+        random order. "worst" is that of the worst case, which can be better if the target drifts. "auto" runs both
+        side by side and predicts with the one that was better of late; its Newton steps take twice as long.
     step : float
         η = step·σ, in (0, 1]; the papers have 1/2.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     See Also
     --------
@@ -154,21 +159,25 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
 
 
 class ConKonsClassifier(_Classification, OnlineClassifier):
-    """Online kernel classification that keeps what it learned when its space grows; the one to begin with.
+    """Online kernel classification that keeps what it learned when its space grows. Begin with this one.
 
-    See :class:`ConKonsRegressor`. Two classes are ±1; more are learned one against the rest in one space.
+    It works as :class:`ConKonsRegressor` does. Two classes are learned as ±1. More classes are learned one against
+    the rest, in one space.
 
     Parameters
     ----------
     kernel, alpha, ridge, oversampling, max_atoms, curvature, step, random_state
         As in :class:`ConKonsRegressor`.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
+        What a wrong prediction costs.
     bound : float
-        Scores are clipped to [−bound, bound]. With 1, squared hinge is the squared loss of the labels.
+        Scores are clipped to [−bound, bound]. With a bound of 1, the squared hinge is the squared loss of the
+        labels.
 
     Attributes
     ----------
     classes_ : array
+        The classes.
 
     Examples
     --------

@@ -25,7 +25,7 @@ def coverage_panel(model: Any, given: Given | None) -> Panel | None:
     truth = np.asarray(given.y, dtype=np.float64).reshape(given.n, -1)[:, 0]
     lines, found = [], []
     for level in LEVELS:
-        low, high = (_first(end) for end in model.predict_interval(Block(given.X), coverage=level))
+        low, high = (first_output(end) for end in model.predict_interval(Block(given.X), coverage=level))
         inside = float(np.mean((low <= truth) & (truth <= high)))
         wide = high - low
         finite = wide[np.isfinite(wide)]
@@ -41,7 +41,8 @@ def coverage_panel(model: Any, given: Given | None) -> Panel | None:
     return Panel("Coverage of the intervals", body, words)
 
 
-def _first(values: Any) -> Array:
+def first_output(values: Any) -> Array:
+    """Return the first output of each row as a number."""
     values = np.asarray(values, dtype=np.float64)
     return np.asarray(values.reshape(len(values), -1)[:, 0])
 
@@ -104,12 +105,14 @@ def _prediction_panels(model: Any, given: Given | None) -> tuple[list[Panel], Fa
         if hasattr(model, "classes_"):
             return [_class_counts(guess)], []
         words = f"{len(guess):,} rows; without targets there is nothing to compare them with."
-        return [Panel("Predictions", histogram(_first(guess), "prediction", "predictions", of="rows"), words)], []
+        return [
+            Panel("Predictions", histogram(first_output(guess), "prediction", "predictions", of="rows"), words)
+        ], []
     if hasattr(model, "classes_"):
         panels, facts = _classes(np.asarray(model.classes_), guess, given.y)
         loss = _log_loss(model, given)
         return panels, facts if loss is None else [*facts, ("Log loss", number(loss))]
-    panels, facts = _regression(_first(guess), _first(np.asarray(given.y, dtype=np.float64)))
+    panels, facts = _regression(first_output(guess), first_output(np.asarray(given.y, dtype=np.float64)))
     covered = coverage_panel(model, given)
     return panels + ([] if covered is None else [covered]), facts
 

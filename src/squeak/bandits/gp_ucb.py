@@ -86,19 +86,21 @@ class GPUCB(ExactBandit):
 
 
 class AutoUCB(BatchBKB):
-    """GP-UCB that stays cheap: exact on counts while few arms are pulled or few repeated, then :class:`BatchBKB`.
+    """GP-UCB that stays cheap: exact while few arms are pulled or few are repeated, then :class:`BatchBKB`.
 
-    The exact algorithm costs O(A·u) a step and is the faster one while u, the number of distinct arms pulled, is
-    small. The move keeps all rewards; the first dictionary is drawn from the exact variances.
+    The exact algorithm takes a time of order A·u per step, and is faster while u, the number of distinct arms
+    pulled, is small. The change keeps all rewards, and the first dictionary is drawn from the exact variances.
 
     Parameters
     ----------
     arms : rows
+        One row for every candidate.
     kernel : kernel
+        How similar two arms are. The default is an RBF of the median width.
     crossover : int
-        Distinct arms pulled before the move.
+        The number of distinct arms pulled before the change.
     repeats : float
-        Pulls for each distinct arm before the move: batches pay when arms are pulled again and again.
+        The number of pulls per distinct arm before the change; batches pay when arms are pulled again and again.
     oversampling, batch_factor, stopping, max_batch
         As in :class:`BatchBKB`.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose

@@ -195,17 +195,17 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
 
 @parameters
 class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
-    """PROS-N-KONS: exact online Newton steps in the span of the atoms, begun anew at each new atom.
+    """PROS-N-KONS: exact online Newton steps in the span of the atoms, which start again at each new atom.
 
-    Restarts are what its regret bound needs: R_T ≤ J(α‖w‖² + (4/σ)d_eff(α/(σL²))log(2σL²T/α)) + …, J atoms. On
-    short streams they cost more than they give: :class:`ConKonsRegressor` is usually better.
+    Its regret bound needs these restarts: R_T ≤ J(α‖w‖² + (4/σ)d_eff(α/(σL²))log(2σL²T/α)) + … for J atoms. On
+    short streams they cost more than they give, and :class:`ConKonsRegressor` is usually better.
 
     Parameters
     ----------
     kernel, loss, alpha, ridge, oversampling, bound, curvature, step, random_state
         As in :class:`ConKonsRegressor`.
     max_atoms : int or None
-        None: the space grows as the data ask.
+        The largest number of coordinates. With None, the space grows as the data ask for it.
 
     References
     ----------

@@ -285,9 +285,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
 
         It is in units of the targets, std(x) = σ̂·√(1 + s²(x)/alpha). In the Gaussian-process view with noise
         variance alpha, s² = k(x, x) − ‖z‖² + alpha·zᵀ(Σ w z zᵀ + alpha·I)⁻¹z is the posterior variance of f on the
-        kernel's scale, and σ̂² = Σ w (y − f)²/(Σ w − freedom), ``noise_``², is the noise that the residuals show,
-        with the effective degrees of freedom tr(G(G + alpha·I)⁻¹), G = Σ w z zᵀ. Of f itself the deviation is
-        √(std² − ``noise_``²). Near the rows std is little more than the noise; far from all of them it grows to
+        kernel's scale. σ̂² = Σ w (y − f)²/(Σ w − freedom) is the square of ``noise_``, the noise that the residuals
+        show, with tr(G(G + alpha·I)⁻¹) degrees of freedom, G = Σ w z zᵀ. The deviation of f itself is √(std² − σ̂²).
+        Near the rows, std is little more than the noise; far from all of them it grows to
         σ̂·√(1 + k(x, x)/alpha). After FALKON on many rows and atoms, where G would take longer than the fit, it is
         that of the preconditioner, and a warning says so.
 
@@ -331,7 +331,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         Of up to 4,000 rows of the fit, drawn by ``random_state``, the model knows the leave-one-out scores
         t_i = (y_i − f₋ᵢ(x_i))/u₋ᵢ(x_i), u = √(1 + s²/alpha) the spread of :meth:`predict`, without a refit:
         y − f₋ᵢ = (y − f)/(1 − h), h = w zᵀ(Σ w z zᵀ + alpha·I)⁻¹z. The interval is f(x) ± q·u(x), q the
-        ⌈(k + 1)·coverage⌉-th smallest of k values |t_i|; where targets are skewed, the two ends lie at the
+        ⌈(k + 1)·coverage⌉-th smallest of k values ``|t_i|``; where targets are skewed, the two ends lie at the
         distances of the narrowest interval with the same share of scores (``learners.intervals``).
 
         Parameters

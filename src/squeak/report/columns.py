@@ -220,7 +220,7 @@ def _timeline(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None
     held = np.bincount(places[: len(atoms)], d.weights, minlength=count)
     parts = held / held.sum()
     other = None if data is None else np.bincount(places[len(atoms) :], minlength=count) / len(data)
-    titles = [str(np.datetime64((first + place) * width, unit)) for place in range(count)]
+    titles = np.datetime_as_string((width * np.arange(first, first + count)).astype(f"datetime64[{unit}]")).tolist()
     tips = [
         f"from {title}: {percent(part)} of the atoms' weight"
         + ("" if other is None else f", {percent(other[place])} of rows")

@@ -364,8 +364,7 @@ def report(
     from squeak.report.given import preprocessing_of
 
     check_ending(out, ".html", ".htm")
-    read = [file, *(data or []), *([] if compare is None else [compare])]
-    check_outputs(read, overwrite=overwrite, others=[out])
+    check_outputs([file, compare, *(data or [])], overwrite=overwrite, others=[out])
     if target is not None and not data:
         raise typer.BadParameter("--target names a column of --data: give both")
     if compare is not None and not (data and target):

@@ -69,8 +69,7 @@ def rows(
         Categories are not scaled.
     categories : {"onehot", "codes", "target", "auto", None}, list of values, or a mapping from columns to these
         How text becomes numbers: columns of 0 and 1, the number of the value, or the mean target of the rows with
-        that value (the target statistics of :class:`~squeak.data.target_columns.TargetColumn`, in which no row sees
-        its own target). "auto" is "onehot" for up to 20 values and "target" for more, if there are targets. All
+        that value, in which no row sees its own target. "auto" is "onehot" for up to 20 values and "target" for more, if there are targets. All
         forms have a place for values that come up later. None refuses text. A column of numbers becomes a category
         if the mapping names it. A value is one category whatever file it comes from: ``1.0`` in CSV is the number 1
         of a Parquet file, and ``true`` is ``True``.

@@ -69,10 +69,10 @@ def rows(
         Categories are not scaled.
     categories : {"onehot", "codes", "target", "auto", None}, list of values, or a mapping from columns to these
         How text becomes numbers: columns of 0 and 1, the number of the value, or the mean target of the rows with
-        that value, in which no row sees its own target. "auto" is "onehot" for up to 20 values and "target" for more, if there are targets. All
-        forms have a place for values that come up later. None refuses text. A column of numbers becomes a category
-        if the mapping names it. A value is one category whatever file it comes from: ``1.0`` in CSV is the number 1
-        of a Parquet file, and ``true`` is ``True``.
+        that value, in which no row sees its own target. "auto" is "onehot" for up to 20 values and "target" for
+        more, if there are targets. All forms have a place for values that come up later. None refuses text. A
+        column of numbers becomes a category if the mapping names it. A value is one category whatever file it comes
+        from: ``1.0`` in CSV is the number 1 of a Parquet file, and ``true`` is ``True``.
     missing : {"mean", "median", None}, number, or a mapping from columns to these
         What fills a missing value. (A missing category goes to the place for other values.) With None, a row with a
         missing value is a bad row.

@@ -39,12 +39,12 @@ def peers() -> list[tuple[str, dict[str, float]]]:
         if "ratio" in r:
             rows.append((f"networkit, leverage of {name}", r["ratio"]["networkit"]))
     for name, r in result("bandits").get("bayes_opt", {}).items():
-        rows.append((f"bayes_opt, {name}, a step", r["speed"]))
+        rows.append((f"bayes_opt, {name}, per step", r["speed"]))
     return rows
 
 
 def draw_peers() -> None:
-    """Draw one bar a comparison, on a logarithmic axis."""
+    """Draw one bar per comparison, on a logarithmic axis."""
     import matplotlib.pyplot as plt
 
     rows = peers()
@@ -143,6 +143,48 @@ def draw_tables() -> None:
     plt.close(figure)
 
 
+def draw_results() -> None:
+    """Draw README's picture: errors on tables, losses on streams, labels on a graph, each beside its peers."""
+    import matplotlib.pyplot as plt
+
+    from benchmarks.summary import SPREADING
+    from benchmarks.tables_data import APART
+
+    errors, unseen, learning = result("tables")["errors"], result("online")["unseen"], result("graphs")["learning"]
+    figure, (tables, streams, labels) = plt.subplots(1, 3, figsize=(12, 4.2), width_ratios=[1.25, 1, 1])
+    ratios = {name: e["squeak"]["mean"] / e["lightgbm"]["mean"] for name, e in errors.items() if "squeak" in e}
+    names = sorted(ratios, key=lambda name: -ratios[name])
+    colors = ["tab:blue" if name in APART else "lightsteelblue" for name in names]
+    tables.barh(names, [ratios[name] for name in names], color=colors)
+    tables.axvline(1.0, color="k", lw=1)
+    tables.set(title="Tables: error divided by LightGBM's", xlabel="below 1: squeak is better")
+    tables.plot([], [], "s", color="tab:blue", label="kept apart")
+    tables.plot([], [], "s", color="lightsteelblue", label="settings chosen here")
+    tables.legend(fontsize=8, loc="upper right")
+    tables.tick_params(axis="y", labelsize=8)
+
+    for shift, (method, color) in enumerate((("ConKons", "tab:blue"), ("FOGD", "0.6"), ("NOGD", "0.8"))):
+        heights = [facts[method]["mean"] / facts["NOGD"]["mean"] for facts in unseen.values()]
+        label = f"squeak: {method}" if method == "ConKons" else method
+        streams.bar([place + 0.27 * shift for place in range(len(unseen))], heights, 0.25, color=color, label=label)
+    streams.set_xticks([place + 0.27 for place in range(len(unseen))], list(unseen), fontsize=8)
+    streams.set(title="Streams: loss divided by NOGD's", ylim=(0, 1.5))
+    streams.legend(fontsize=8, loc="upper left")
+
+    shown = [r for r in learning if r["data"] in ("cora", "pubmed", "usps") and r["labels"] in (20, 100)]
+    for shift, (method, color) in enumerate((("STABLE", "tab:blue"), *zip(SPREADING, ("0.6", "0.8"), strict=True))):
+        label = "squeak: HarmonicClassifier" if method == "STABLE" else f"scikit-learn: {method}"
+        heights = [r["mean"][method] for r in shown]
+        labels.bar([place + 0.27 * shift for place in range(len(shown))], heights, 0.25, color=color, label=label)
+    ticks = [f"{r['data']}\n{r['labels']}" for r in shown]
+    labels.set_xticks([place + 0.27 for place in range(len(shown))], ticks, fontsize=7)
+    labels.set(title="Graphs: correct labels, %", ylim=(0, 130), xlabel="data, number of labels given")
+    labels.legend(fontsize=8, loc="upper center")
+    figure.tight_layout()
+    figure.savefig(IMAGES / "bench_results.png", dpi=100)
+    plt.close(figure)
+
+
 def main() -> None:
     """Draw everything that was measured."""
     import matplotlib
@@ -151,6 +193,7 @@ def main() -> None:
     draw_peers()
     draw_growth()
     draw_tables()
+    draw_results()
 
 
 if __name__ == "__main__":

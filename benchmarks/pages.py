@@ -22,10 +22,11 @@ def learners_page(found: dict[str, Any]) -> str:
     )
     return f"""## learners: ridge regression beside scikit-learn
 
-`KernelRidge` beside scikit-learn's `Nystroem` + `Ridge` (no intercept), alpha 1, width √d, z-scored columns, targets of unit variance, the same split and the same number of
-uniform landmarks; then ours with landmarks by BLESS-R, as many and half as many (choosing them is in no time here but their own). The floor is one kernel pass and one symmetric product on all cores.
+`KernelRidge` is compared with scikit-learn's `Nystroem` + `Ridge` (no intercept). Both have alpha 1, a kernel of width √d, standardised columns, targets of unit variance, the same split and the
+same number of uniform landmarks. The last two columns have the errors of ours with landmarks chosen by BLESS-R, as many and half as many; the time of choosing them is not in this table. The floor is the
+time of one pass of kernel values and one symmetric product on all cores.
 
-| rows × columns | landmarks | theirs, fit | ours, fit | faster | of the floor | predict, faster | test error, theirs | ours | BLESS-R | BLESS-R, half |
+| rows × columns | landmarks | fit, theirs | fit, ours | fit is faster by | our fit over the floor | predict is faster by | test error, theirs | ours | ours, BLESS-R | ours, BLESS-R, half |
 |---|---|---|---|---|---|---|---|---|---|---|
 {rows}
 """
@@ -55,10 +56,11 @@ def falkon_page(found: dict[str, Any]) -> str:
     )
     return f"""## falkon: iterations on float32 kernel values
 
-`KernelRidge` as `solver="auto"` chooses, beside scikit-learn's `Nystroem` + `Ridge` and our `solver="direct"`: alpha 1, width √d, the same centres for both of ours and as many uniform ones for scikit-learn.
-The floor is one kernel pass in float32 and one read of the values for each pass, on all cores. "With a tenth of the memory" is the processor time when only a tenth of the kernel values may be kept, as a multiple of that when all are.
+`KernelRidge` with the solver that `solver="auto"` chooses is compared with scikit-learn's `Nystroem` + `Ridge` and with our `solver="direct"`. All have alpha 1 and a kernel of width √d; both of ours have the
+same centres, and scikit-learn has as many uniform ones. The floor is the time of one pass of kernel values in float32 and of one read of those values for each pass, on all cores. "With a tenth of the memory" is the processor time
+when only a tenth of the kernel values may be kept, as a multiple of the time when all are.
 
-| rows × columns | centres | scikit-learn | direct | chosen | passes | of scikit-learn | of direct | of the floor | with a tenth of the memory | predict, of scikit-learn | error, scikit-learn | direct | chosen |
+| rows × columns | centres | fit, scikit-learn | fit, direct | fit, chosen | passes | faster than scikit-learn by | faster than direct by | time over the floor | time with a tenth of the memory | predict is faster than scikit-learn's by | error, scikit-learn | error, direct | error, chosen |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 {rows}
 {words}"""
@@ -73,7 +75,8 @@ def automatic_page(found: dict[str, Any]) -> str:
     )
     return f"""## automatic: "auto" beside a grid search
 
-`KernelRidge(RBF("auto"), alpha="auto", max_atoms={found["atoms"]})` beside a 5 × 5 grid search by three folds at the same number of atoms. Mean squared errors on rows that neither saw.
+`KernelRidge(RBF("auto"), alpha="auto", max_atoms={found["atoms"]})` is compared with a grid search over 5 widths × 5 penalties, by three folds, with the same number of atoms. Errors are mean squared errors on
+rows that neither of the two has seen.
 
 | data | rows | auto | grid | ratio | auto takes | grid takes | width over median | alpha |
 |---|---|---|---|---|---|---|---|---|
@@ -89,8 +92,8 @@ def large_page(found: dict[str, Any]) -> str:
     )
     return f"""## large: two million rows on two thousand atoms
 
-{found["rows"]:,} rows × 10, {found["atoms"]:,} atoms, memory-mapped float32. Peak is anonymous memory above that after import. Passes until the error is within 1% of direct's:
-{", ".join(f"{how} {count if count is not None else 'not within 10'}" for how, count in found["passes"].items()) or "not measured yet"}; `falkon` has BLESS-R's centres and weights.
+The data are {found["rows"]:,} rows × 10 in a memory-mapped file of float32, with {found["atoms"]:,} atoms. The peak is the anonymous memory beyond what the process holds after its imports. The numbers of passes until the error
+is within 1% of that of `direct` are: {", ".join(f"{how} {count if count is not None else 'not within 10'}" for how, count in found["passes"].items()) or "not measured yet"}. `falkon` has the centres and weights of BLESS-R.
 
 | solver | fit | peak | error | passes | condition |
 |---|---|---|---|---|---|
@@ -112,8 +115,9 @@ def half_page(found: dict[str, Any]) -> str:
     rows = chr(10).join(lines)
     return f"""## half: half as many landmarks
 
-Test error of `KernelRidge`, RBF of the median width, alpha = 1e-3, {found["seeds"]} draws: M uniform rows, M/2 uniform rows, and `max_atoms` = M/2. Coherence is the largest leverage
-score over the mean one (2,000 rows, ridge 1). Half the atoms do on cpusmall, where the target depends on rows unlike the others; on the other three they do not: there the error is made in the bulk, which uniform rows cover as well or better. Coherence does not tell which case it is.
+The table has test errors of `KernelRidge` with an RBF of the median width and alpha = 1e-3, over {found["seeds"]} draws: with M uniform rows as atoms, with M/2 uniform rows, and with `max_atoms` = M/2 chosen by leverage
+scores. Coherence is the largest leverage score divided by the mean one (2,000 rows, ridge 1). Half as many atoms suffice on cpusmall, where the target depends on rows that are unlike the others. On the other three tables they do not
+suffice: there the error is made among the common rows, which uniform atoms cover as well or better. The coherence does not tell which case it is.
 
 | data | coherence | M | M uniform | M/2 uniform | M/2 by leverage |
 |---|---|---|---|---|---|
@@ -141,18 +145,18 @@ def plan_page(found: dict[str, Any]) -> tuple[str, str]:
     ratios = [r["predicted_seconds"] / r["seconds"] for r in found["runs"]]
     text = f"""## plan: predicted beside measured
 
-`squeak plan` beside real runs of DISQUEAK on Dask workers of this machine (two cores, which four workers share), 8 columns, `max_atoms=500`;
+The predictions of `squeak plan` stand beside real runs of DISQUEAK on Dask workers of one machine with two cores, which four workers have to share. The rows have 8 columns, and `max_atoms` is 500;
 {found.get("note", "nothing else ran")}.
 
-| rows | workers | predicted | measured | ratio | memory of a worker, predicted | measured |
+| rows | workers | time, predicted | time, measured | ratio | memory per worker, predicted | measured |
 |---|---|---|---|---|---|---|
 {rows}
 """
     docs = f"""
-Predicted over measured time was {min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} runs of 10⁵ to 10⁷ rows on 1, 2 and 4 workers of this machine ({found.get("note", "nothing else ran")}). Beyond that the table is an **extrapolation** from {known.seconds:.0f} s of
-measuring one core: {known.dim} columns, {known.atoms:,} atoms, 100 MB/s between workers, reading the rows not counted.
+In {len(ratios)} runs of 10⁵ to 10⁷ rows on 1, 2 and 4 workers of a machine with two cores ({found.get("note", "nothing else ran")}), the predicted time was {min(ratios):.2f} to {max(ratios):.2f} of the measured one. The table
+below goes far beyond what was run: it is an **extrapolation** from {known.seconds:.0f} s of measuring one core. It assumes {known.dim} columns, {known.atoms:,} atoms and 100 MB/s between workers, and does not count the reading of the rows.
 
-| rows | workers | leaves | time | work in all | memory of a worker | moved, at most |
+| rows | workers | leaves | time | processor time in all | memory per worker | data moved, at most |
 |---|---|---|---|---|---|---|
 {chr(10).join(far)}
 """
@@ -171,7 +175,7 @@ def online_page(found: dict[str, Any]) -> str:
         for atoms, facts in found["pace"].items()
     )
     lengths = ", ".join(
-        f"{facts['microseconds']:.1f} µs a row at {int(n):,} rows ({facts['peak_mb']:.0f} MB)"
+        f"{facts['microseconds']:.1f} µs per row at {int(n):,} rows ({facts['peak_mb']:.0f} MB more memory)"
         for n, facts in found["growth"].items()
     )
     rows = []
@@ -195,23 +199,24 @@ def online_page(found: dict[str, Any]) -> str:
     peers = "\n".join(rows)
     return f"""## online: a row at a time, or many
 
-`ConKonsRegressor()` on one core, 8 columns; median (and fastest) of the repeats, µs a row:
+The first table has the time of `ConKonsRegressor()` per row in µs, on one core and rows of 8 columns: the median of the repeats, and the fastest.
 
-| atoms | many rows at once | singly (`learn_one`) |
+| atoms | many rows at once | one row at a time (`learn_one`) |
 |---|---|---|
 {paces}
 
-The cost does not grow, 100 atoms: {lengths}.
+The cost per row does not grow with the length of the stream. With 100 atoms it is {lengths}.
 
-The same rows to all, predicted before they are learned: 3,000 singly (squeak's atoms still grow there), all in blocks of 1,000 (scikit-learn
-predicts a block before it learns any of it). river and scikit-learn: RBFSampler(500) and a linear model by SGD, the same length scale, the best of five step sizes.
+In the next table all learners get the same rows, and predict each row before they learn from it. "Singly" means 3,000 rows one at a time, during which squeak's number of atoms still grows; "blocks" means all rows
+in blocks of 1,000, of which scikit-learn predicts a whole block before it learns any of it. river and scikit-learn use RBFSampler(500) and a linear model by stochastic gradient descent, with the same length scale and
+the best of five step sizes.
 
-| data | against | squeak, µs a row | theirs | theirs over squeak's | squeak's loss | theirs |
+| data | compared with | squeak, µs per row | theirs, µs per row | their time over squeak's | squeak's loss | their loss |
 |---|---|---|---|---|---|---|
 {peers}
 
-One configuration, progressive loss (ijcnn1, a9a, spambase: error rate): mean of five shuffles (worst); FOGD and NOGD, one shuffle, the same length scale and the best of five step
-sizes. alpha and ridge were chosen on the first four sets; the others played no part in it.
+The last table has the progressive loss of one configuration (for ijcnn1, a9a and spambase, the error rate): the mean of five shuffles, and in brackets the worst of them. FOGD and NOGD have one shuffle, the same length
+scale and the best of five step sizes. alpha and ridge were chosen on the first four data sets; the other five played no part in the choice.
 
 | data | ConKons | FOGD | NOGD |
 |---|---|---|---|
@@ -224,13 +229,13 @@ def graphs_page(found: dict[str, Any]) -> str:
     text = [
         "## graphs: leverage, sparsifiers, labels",
         "",
-        "One thread; seconds of the processor, for the machine was shared with other work. "
+        "All runs have one thread. Times are processor time, because the machine was shared with other work. "
         + found.get("note", ""),
     ]
     if "leverage" in found:
         text += [
             "",
-            "| edge leverage | edges | squeak | networkit, ApproxSpanningEdge(0.3) | times as fast | median error | networkit's | zeros | networkit's |",
+            "| edge leverage of | edges | squeak | networkit, ApproxSpanningEdge(0.3) | squeak is faster by | median error, squeak | networkit | edges scored zero, squeak | networkit |",
             "|---|---|---|---|---|---|---|---|---|",
         ]
         for name, f in found["leverage"].items():
@@ -243,12 +248,12 @@ def graphs_page(found: dict[str, Any]) -> str:
         t = found["accuracy"]["twitter"]
         text += [
             "",
-            f"ego_twitter at oversampling 20: {100 * t['kept']:.0f}% of the edges, ε = **{t['eps']:.2f}**, components {'whole' if t['whole'] else 'cut'}, {t['ratio']:.2f} times the time of one leverage computation. One coin against the papers' copies at "
-            "equal size, ratio of ε: "
+            f"On ego_twitter at oversampling 20, {100 * t['kept']:.0f}% of the edges are kept, ε is **{t['eps']:.2f}**, connected components are {'whole' if t['whole'] else 'cut'}, and sparsifying takes {t['ratio']:.2f} times as long as computing "
+            "the leverage of all edges once. At equal size, ε with one coin per edge divided by ε with the papers' copies is: "
             + ", ".join(f"{c['graph']} {c['ratio']:.2f}" for c in found["accuracy"]["coins"])
             + ".",
             "",
-            "| graph | oversampling | edges kept | edges a node | ε | ε·√(kept/n) |",
+            "| graph | oversampling | edges kept | edges per node | ε | ε·√(kept/n) |",
             "|---|---|---|---|---|---|",
         ]
         text += [
@@ -258,9 +263,9 @@ def graphs_page(found: dict[str, Any]) -> str:
     if "dense" in found:
         text += [
             "",
-            "Oversampling 30. Cost is the time of sparsifying in solves of ten classes on the full graph; faster is the same solve on the sparsifier.",
+            "The oversampling is 30. The cost is the time of sparsifying, divided by the time of solving for ten classes on the full graph. The next column says how much faster the same solve is on the sparsifier.",
             "",
-            "| graph | degree | edges kept | cost | solve faster | ε | ε of uniform edges, as many | at 20: solve faster, ε |",
+            "| graph | mean degree | edges kept | cost | solve is faster by | ε | ε of as many uniform edges | at oversampling 20: solve is faster by, ε |",
             "|---|---|---|---|---|---|---|---|",
         ]
         text += [
@@ -271,7 +276,7 @@ def graphs_page(found: dict[str, Any]) -> str:
         names = list(dict.fromkeys(name for r in found["learning"] for name in r["mean"]))
         text += [
             "",
-            "Nodes labelled rightly, %, mean and deviation of 5 draws of the labels; SPARSE at oversampling 30.",
+            "The table has the percentage of nodes that are labelled correctly: the mean and the standard deviation over 5 draws of the labels. STABLE is the default of `HarmonicClassifier`; SPARSE is the same on a sparsifier at oversampling 30.",
             "",
             f"| data | labels | {' | '.join(names)} |",
             "|---|---|" + "---|" * len(names),
@@ -283,7 +288,7 @@ def graphs_page(found: dict[str, Any]) -> str:
         f = found["stream"]
         text += [
             "",
-            f"`StreamSparsifier` on {f['edges']:,.0f} edges from Parquet ({f['nodes']:,} nodes): {f['peak_mb']:.0f} MB resident in all ({f['start_mb']:.0f} MB before), {f['processor_seconds']:.0f} s of the processor, {f['kept']:,.0f} edges kept.",
+            f"`StreamSparsifier` on {f['edges']:,.0f} edges from Parquet ({f['nodes']:,} nodes): {f['peak_mb']:.0f} MB of resident memory in all ({f['start_mb']:.0f} MB before the run), {f['processor_seconds']:.0f} s of processor time, {f['kept']:,.0f} edges kept.",
         ]
     if "workers" in found:
         f = found["workers"]
@@ -306,13 +311,13 @@ def dpp_page(found: dict[str, Any]) -> str:
     later = float(np.median(million["later"]))
     return f"""## dpp: exact samples beside DPPy's
 
-Gaussian rows, the same kernel, DPPy's `vfx` mode; one run on a loaded machine, ours after a warm-up, medians of few later samples (DPPy: 3 and 1).
+Both libraries get the same Gaussian rows and the same kernel; DPPy runs in its `vfx` mode. This is one run on a busy machine, ours after a warm-up. Times of later samples are medians of few samples (of DPPy's, 3 and 1).
 
-| rows | first, ours | first, DPPy | faster | later, ours | later, DPPy | faster |
+| rows | first sample, squeak | first sample, DPPy | faster by | later samples, squeak | later samples, DPPy | faster by |
 |---|---|---|---|---|---|---|
 {rows}
 
-{found["million"]["rows"]:,} rows × {found["million"]["columns"]}, |S| ≈ {found["million"]["size"]:.0f}: {million["fit"]:.0f} s of preparation, later samples {1e3 * later:.0f} ms, 1/{million["fit"] / later:.0f} of it.
+{found["million"]["rows"]:,} rows × {found["million"]["columns"]}, |S| ≈ {found["million"]["size"]:.0f}: the preparation takes {million["fit"]:.0f} s and each later sample {1e3 * later:.0f} ms, which is 1/{million["fit"] / later:.0f} of it.
 """
 
 
@@ -322,19 +327,19 @@ def bandits_page(found: dict[str, Any]) -> str:
         f"| {name} | {r['regret']:.3f} | {r['ms']:.2f} | {r['distinct']:,.0f} | {r['batches']:,.0f} |"
         for name, r in found["tables"].items()
     )
-    text = f"""## bandits: regret and time a step on real tables
+    text = f"""## bandits: regret and time per step on real tables
 
-Regret over that of uniform pulls; median of three runs (plain ones: one run). Milliseconds of one thread's processor time. "plain counts" is exact GP-UCB with every arm brought up
-to date after every pull, "plain batches" batched BKB that solves anew after every arm of a batch. {found.get("note", "")}
+The regret is divided by that of uniform pulls; it is the median of three runs (of one run for the plain methods). Times are milliseconds of one thread's processor time. "Plain counts" is exact GP-UCB that updates every arm after every
+pull, and "plain batches" is batched BKB that solves again after every arm of a batch. {found.get("note", "")}
 
-| table | regret | ms a step | distinct arms | batches |
+| table | regret | ms per step | distinct arms | batches |
 |---|---|---|---|---|
 {rows}
 """
     if "flat" in found:
         parts = ", ".join(f"{part:.1f}" for part in found["flat"]["ms"])
         text += f"""
-`minimize` on Hartmann-6, 5,000 steps: ms a step in each 500: {parts}.
+`minimize` on Hartmann-6, 5,000 steps: the milliseconds per step in each stretch of 500 steps are {parts}.
 """
     if "bayes_opt" in found:
         lines = "\n".join(
@@ -343,9 +348,10 @@ to date after every pull, "plain batches" batched BKB that solves anew after eve
             for name, r in found["bayes_opt"].items()
         )
         text += f"""
-`minimize` against bayes_opt, 100 steps, median simple regret. The defaults were chosen on the first three functions (with other seeds); levy4 and rosenbrock4 played no part in it.
+`minimize` is compared with bayes_opt over 100 steps, by the median of the simple regret (the best value found, less the true minimum). The defaults were chosen on the first three functions, with other seeds; levy4 and rosenbrock4 played no
+part in the choice.
 
-| function | seeds | squeak | bayes_opt | squeak, ms a step | bayes_opt | ratio |
+| function | seeds | regret, squeak | regret, bayes_opt | ms per step, squeak | ms per step, bayes_opt | ratio of the times |
 |---|---|---|---|---|---|---|
 {lines}
 """

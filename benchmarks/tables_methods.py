@@ -236,7 +236,7 @@ class Method(NamedTuple):
 
 METHODS = {
     "squeak": Method("squeak", 2, None, ours),
-    "before": Method("squeak before", 1, None, before),
+    "before": Method("KernelRidge (squeak)", 1, None, before),
     "hist": Method("HistGradientBoosting", 1, None, hist),
     "lightgbm": Method("LightGBM", 1, "lightgbm", lightgbm),
     "catboost": Method("CatBoost", 1, "catboost", catboost),

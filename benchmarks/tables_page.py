@@ -16,6 +16,11 @@ SEARCHED = ("hist_searched", "lightgbm_searched", "catboost_searched")
 OTHERS = PEERS[1:]
 """The peers among which the best is taken: other libraries, without a search."""
 HALVES = {"all tables": NAMES, "chosen on": CHOSEN_ON, "apart": APART}
+HALVES_TITLES = {
+    "all tables": "all tables",
+    "chosen on": "tables on which settings were chosen",
+    "apart": "tables that were kept apart",
+}
 
 Errors = dict[str, dict[str, dict[int, float]]]
 """Table, method and split."""
@@ -137,7 +142,10 @@ def _error_table(means: dict[str, Any], methods: tuple[str, ...], names: tuple[s
 
 
 def _ratio_table(ratios: dict[str, Any]) -> str:
-    lines = [f"| squeak's error over that of | {' | '.join(HALVES)} |", "|---|" + "---|" * len(HALVES)]
+    lines = [
+        f"| squeak's error divided by that of | {' | '.join(HALVES_TITLES[half] for half in HALVES)} |",
+        "|---|" + "---|" * len(HALVES),
+    ]
     for peer, halves in ratios.items():
         if halves:
             cells = [
@@ -205,7 +213,7 @@ def tables_page(found: dict[str, Any], times: dict[str, Any], growth: dict[str, 
     means, methods = found.get("errors", {}), tuple(name for name in METHODS if name != "quantile")
     return f"""## tables: automatic models beside gradient boosting and other kernel machines
 
-`AutoRegressor` and `AutoClassifier` at their defaults beside: `squeak before`, which is `KernelRidge(RBF("auto"), alpha="auto", fit_intercept=True, max_atoms=1000)` or `KernelClassifier`
+`AutoRegressor` and `AutoClassifier` at their defaults are compared with: KernelRidge (squeak), which is `KernelRidge(RBF("auto"), alpha="auto", fit_intercept=True, max_atoms=1000)` or `KernelClassifier`
 likewise, on standardised columns; the gradient boosters and scikit-learn's `RandomForest` at their defaults; scikit-learn's `Nystroem` (1,000 components, width of the median distance, standardised columns) with
 `RidgeCV` or `RidgeClassifierCV`; and xRFM with the kernel, bandwidth, penalty and iterations of its defaults, and leaves of at most 10,000 rows (its default, 60,000, is made for graphics cards). "Searched" is a booster after a random search (the defaults first, a fifth of the training rows for
 validation, then a fit to all) that may take as much processor time as our fit takes; until ours is measured it may take 120 s for 50,000 rows, which is the most that we allow ourselves. Text columns go to boosters as categories,
@@ -223,7 +231,7 @@ These runs have one thread and are made while the machine does other work, so th
 
 {_ratio_table(found.get("ratios", {}))}
 
-Geometric means of the ratios of the tables; below 1 squeak is better.{_search_words(found)}
+The figures are geometric means of the ratios over the tables; below 1, squeak is better.{_search_words(found)}
 
 ![Errors of the methods on every table](../docs/images/bench_tables.png)
 {_best_table(found.get("best", {}))}
@@ -259,10 +267,18 @@ def tables_part(found: dict[str, Any]) -> str:
     """Return the part of README.md: the ratios, won or lost."""
     ratios = {peer: halves for peer, halves in found.get("ratios", {}).items() if peer in README_PEERS}
     splits = [methods["squeak"]["splits"] for methods in found.get("errors", {}).values() if "squeak" in methods]
-    words = "" if not splits else f"\nGeometric means of ratios of errors, over {_range(splits)} of each table.\n"
+    words = (
+        ""
+        if not splits
+        else f"\nThe figures are geometric means of the ratios over the tables; below 1, squeak is better. They come from {_range(splits)} of each table into rows for training and for testing.\n"
+    )
     return f"\n{_ratio_table(ratios)}\n{words}"
 
 
 def _range(splits: list[int]) -> str:
     low, high = min(splits), max(splits)
-    return f"{high} split{'s' * (high > 1)}" if low == high else f"{low} to {high} splits"
+    return (
+        ("one random split" if high == 1 else f"{high} random splits")
+        if low == high
+        else f"{low} to {high} random splits"
+    )

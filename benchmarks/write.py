@@ -22,6 +22,7 @@ from benchmarks.pages import (
     plan_page,
     spread,
 )
+from benchmarks.summary import first_screen, which_tool
 from benchmarks.tables_page import tables_page, tables_part
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,18 +64,19 @@ def samplers_page(result: dict[str, Any]) -> tuple[str, str]:
     text = [
         "## samplers: every way to choose a dictionary",
         "",
-        f"`RPCholesky` on {pivots['rows']:,} rows × 8 with {pivots['atoms']:,} atoms takes {pivots['seconds']:.1f} s, {spread(pivots['ratio'])} times "
-        f"n·k² flops at the speed of syrk on both cores ({pivots['gflops']:.0f} Gflop/s, same run). "
+        f"`RPCholesky` on {pivots['rows']:,} rows × 8 with {pivots['atoms']:,} atoms takes {pivots['seconds']:.1f} s. That is {spread(pivots['ratio'])} times "
+        f"as long as n·k² floating-point operations take at the speed of the matrix product `syrk` on both cores ({pivots['gflops']:.0f} Gflop/s, measured in the same run). "
         + " ".join(
             f"`{name}` at λ = {growth['lam']:g} takes {growth[name]['seconds'][0]:.3f} s on {growth['sizes'][0]:,} rows × 18 and "
-            f"{growth[name]['seconds'][1]:.3f} s on {growth['sizes'][1]:,}; without the look at every row for NaN the ratio is "
+            f"{growth[name]['seconds'][1]:.3f} s on {growth['sizes'][1]:,}. Without the check of every row for missing values, the ratio of the two times is "
             f"{spread(growth[name]['ratio'])}."
             for name in ("Bless", "BlessR")
         ),
         "",
-        "One table for each data set: columns standardised (mnist: divided by 255), rows shuffled, RBF of the median width, ridge Tr K/1000, oversampling 10; "
-        "samplers that take a size have SQUEAK's. First all rows (two runs; ε̂ as a bracket), then 1,500 of them (two runs; all exact; risk is the "
-        "factor over exact kernel ridge regression, less 1).",
+        "There are two tables for each data set. Columns are standardised (those of mnist are divided by 255), rows are shuffled, the kernel is an RBF of the median width, "
+        "the ridge is Tr K/1000 and the oversampling is 10. Samplers that take a size are given the size of SQUEAK's dictionary. The first table is measured on all rows "
+        "(two runs; the accuracy ε̂ is given as a bracket). The second is measured on 1,500 of them (two runs; everything is exact; the risk is that of kernel ridge regression "
+        "on the dictionary, divided by that on all rows, less 1).",
     ]
     for name, facts in result["tables"].items():
         part = [r for r in facts["part"] if r["oversampling"] == 10.0]
@@ -171,13 +173,15 @@ def pages() -> tuple[str, str, str, str]:
     peers = "\n".join(peers_lines())
     page = f"""# Benchmarks
 
-`make bench` runs all of them (hours on two cores); `.venv/bin/python -m benchmarks limit` runs one. Each prints ratios of
-things measured in the same run, in turn, and writes `results/NAME.json`; `.venv/bin/python -m benchmarks.write` writes this page
-from them. Real data sets are looked for in `SQUEAK_DATA` and left out where absent. Two cores of a shared machine.
+`make bench` runs all benchmarks, which takes hours on two cores. `.venv/bin/python -m benchmarks limit` runs one of them, here the one
+called `limit`. Each benchmark prints ratios of things that were measured in turn in the same run, and writes them to `results/NAME.json`.
+`.venv/bin/python -m benchmarks.write` then writes this page from those files, so no figure is copied by hand. Real data sets are looked for
+in the folder that the environment variable `SQUEAK_DATA` names, and are left out where they are absent. All figures were measured on two
+cores of a shared machine.
 
 ## Against the peers
 
-Medians; the spreads are in the tables below.
+The figures are medians; the spreads are in the tables below.
 
 {PEERS_HEAD}
 {peers}
@@ -186,8 +190,9 @@ Medians; the spreads are in the tables below.
 
 {growth_page()}## limit: the samplers against one full scoring pass
 
-100,000 Gaussian rows × 8, ridge 1. The limit is one blocked, threaded pass of k(atoms, X), application of L⁻¹ and column sums with
-the final dictionary. Screening gives up most rows after a few atoms, which is how a sampler can take less.
+The data are 100,000 Gaussian rows of 8 columns, and the ridge is 1. The limit is the time of one pass, in blocks and on all threads, that scores every
+row with the final dictionary: it computes k(atoms, X), applies L⁻¹ and sums the columns. A sampler can take less time than that, because it rejects most
+rows after comparing them with only a few atoms.
 
 | sampler | atoms | sampler | limit | ratio (smallest to largest of 5) |
 |---|---|---|---|---|
@@ -195,29 +200,30 @@ the final dictionary. Screening gives up most rows after a few atoms, which is h
 
 ## scaling: rows without end
 
-A memory-mapped file, 8 columns, `max_atoms=500`. Peak is anonymous memory above that after import, sampled every 5 ms; three runs
-each, each in its own process. Time a row falls with the length: most of the work is in the beginning, while the dictionary is found.
+`Squeak(max_atoms=500)` reads a memory-mapped file of 8 columns. The peak is the anonymous memory beyond what the process holds after its imports, sampled
+every 5 ms. Each length was run three times, each time in a process of its own. The time per row falls as the file gets longer, because most of the work is
+done at the beginning, while the dictionary is found.
 
-| rows | a row | in all | peak | atoms |
+| rows | time per row | time in all | peak memory | atoms |
 |---|---|---|---|---|
 {lengths}
 
 ## real_data: real rows, measured accuracy
 
-Columns standardised, rows shuffled, RBF of the length scale in `real_data.py`, ridge 1e-3·n, oversampling 10. ε̂ on all rows is
-bracketed by one more pass (`estimate_accuracy`); on 4,000 rows, with the ridge scaled to them, it is exact.
+Columns are standardised and rows are shuffled. The kernel is an RBF of the length scale that `real_data.py` names, the ridge is 1e-3·n and the oversampling is
+10. On all rows the accuracy ε̂ is bracketed by one more pass (`estimate_accuracy`). On 4,000 rows, with the ridge scaled to that number, it is exact.
 
-| data | rows × columns | rows a second | atoms | d_eff | ε̂ on all rows | atoms on 4,000 | exact ε̂ on 4,000 |
+| data | rows × columns | rows per second | atoms | d_eff | ε̂ on all rows | atoms on 4,000 | exact ε̂ on 4,000 |
 |---|---|---|---|---|---|---|---|
 {sets}
 
 ## files: rows larger than memory, through the command
 
-{files["rows"]:,} rows × {files["columns"]} columns of float64, `squeak dictionary FILE --max-atoms 500`. The command's whole time counts, from start to
-exit, and its whole resident memory, libraries and (for npy) mapped pages included; the run from memory counts only `fit`:
-{files["memory"]["rows_a_second"]:,.0f} rows a second. Same bits: atoms and probabilities equal those of the run from memory.
+The command `squeak dictionary FILE --max-atoms 500` reads {files["rows"]:,} rows × {files["columns"]} columns of float64. Its whole time counts, from start to
+exit, and its whole resident memory, including the libraries and (for npy) the mapped pages. The run from memory, with which it is compared, counts only `fit`; it
+reads {files["memory"]["rows_a_second"]:,.0f} rows per second. "Same bits" means that atoms and probabilities equal those of the run from memory.
 
-| file | size | rows a second | part of memory's | peak | same bits |
+| file | size | rows per second | speed over that from memory | peak memory | same bits |
 |---|---|---|---|---|---|
 {kinds}
 
@@ -227,10 +233,11 @@ exit, and its whole resident memory, libraries and (for npy) mapped pages includ
 
 {cluster_text}
 
-## coins: one coin a row, or the papers' copies
+## coins: one coin per row, or the papers' copies
 
-Mean ε̂ of {coins["seeds"]} runs at equal size, {coins["rows"]:,} rows, interpolated between oversamplings of 5 to 40. Below 1 the coin
-is better; the geometric mean of the ratios is {coins["mean_ratio"]:.2f}. One coin is the default.
+A row can be kept by one coin (`copies=1`) or, as the papers have it, by several independent coins. The table has the mean accuracy ε̂ of {coins["seeds"]} runs on
+{coins["rows"]:,} rows at equal size, interpolated between oversamplings of 5 to 40. Where the ratio is below 1, one coin is better. The geometric mean of the ratios
+is {coins["mean_ratio"]:.2f}, and one coin is the default.
 
 | data | scores | atoms | coin | copies | ratio |
 |---|---|---|---|---|---|
@@ -245,21 +252,21 @@ is better; the geometric mean of the ratios is {coins["mean_ratio"]:.2f}. One co
     longest = scaling["lengths"]["10000000"]
     squeak, kors = limit["settings"]["Squeak, oversampling 10"], limit["settings"]["Kors, oversampling 5"]
     passes = f"""
-| rows × columns, one pass | atoms | rows a second | ε̂, measured on all rows |
+| rows × columns | atoms kept | rows per second | accuracy ε̂, measured on all rows |
 |---|---|---|---|
 {first}
-| mixture, 10,000,000 × 8, `max_atoms=500`, {longest["peak_mb"]:.0f} MB | {longest["atoms"]} | \
+| mixture of Gaussians, 10,000,000 × 8, `max_atoms=500`, {longest["peak_mb"]:.0f} MB of memory | {longest["atoms"]} | \
 {1e6 / longest["microseconds_a_row"]:,.0f} | |
-| Parquet file, {files["rows"]:,} × {files["columns"]}, `squeak dictionary`, {files["parquet"]["peak_mb"]:.0f} MB in all | {files["atoms"]} | \
+| Parquet file, {files["rows"]:,} × {files["columns"]}, `squeak dictionary`, {files["parquet"]["peak_mb"]:.0f} MB of memory in all | {files["atoms"]} | \
 {files["parquet"]["rows_a_second"]:,.0f} | |
 
-Time of `Squeak` ({squeak["atoms"]} atoms) against one threaded pass that scores each row with the final dictionary, 100,000 × 8: {spread(squeak["ratio"])};
-of `Kors` ({kors["atoms"]} atoms): {spread(kors["ratio"])}.
+On 100,000 rows × 8, `Squeak` ({squeak["atoms"]} atoms) takes {spread(squeak["ratio"])} times as long as one threaded pass that only scores each row with the final dictionary, and
+`Kors` ({kors["atoms"]} atoms) takes {spread(kors["ratio"])} times as long.
 """
     return page, peers_table(), samplers_summary, passes
 
 
-PEERS_HEAD = """| squeak, data | against | squeak is faster by | and as good? |
+PEERS_HEAD = """| squeak's class and the data | compared with | squeak is faster by a factor of | quality of the result |
 |---|---|---|---|"""
 
 FIRST_SCREEN = (
@@ -289,10 +296,11 @@ def growth_page() -> str:
     rows = "\n".join(lines)
     return f"""## growth: time and memory against rows, columns and atoms
 
-A mixture of 30 Gaussians; one of 200,000 rows, 8 columns, 300 atoms is changed at a time. Two cores, two runs each in a process of its own. Memory is beyond
-that of the rows. Workers are those of `cluster`.
+The data are a mixture of 30 Gaussians with 200,000 rows and 8 columns, and the dictionary has 300 atoms; one of these three numbers is changed at a time. Each
+time is that of two runs on two cores, each in a process of its own. The memory is what is needed beyond the rows themselves. The workers in the picture are those
+of the benchmark `cluster`.
 
-| | `Squeak` | peak | `KernelRidge` | peak |
+| | `Squeak`, time | peak memory | `KernelRidge`, time | peak memory |
 |---|---|---|---|---|
 {rows}
 
@@ -314,14 +322,14 @@ def peers_table() -> str:
         speed, ours, theirs = (", ".join(f"{value:.2g}" for value in column) for column in zip(*facts, strict=True))
         seeds = len(next(iter(found.values()))["ours"])
         rows.append(
-            f"| `minimize`, {', '.join(found)}, 100 steps, {seeds} seeds | bayes_opt | a step {speed}× | simple regret {ours}; theirs {theirs} |"
+            f"| `minimize`, {', '.join(found)}, 100 steps, {seeds} seeds | bayes_opt | {speed} (per step) | simple regret {ours}; theirs {theirs} |"
         )
     return f"""
 {PEERS_HEAD}
 {chr(10).join(rows)}
 
-Measured by `make bench` on two cores of a shared machine, each row in one run, medians. All rows, spreads, settings and where squeak is not ahead: [benchmarks](benchmarks/README.md).
-falkon is not among the peers: it is not on PyPI.
+`make bench` measured these figures on two cores of a shared machine. They are medians, and both sides of a row were measured in the same run. The [benchmarks](benchmarks/README.md) page
+has all rows, the spreads, the settings, and the cases where squeak is not ahead. falkon is not among the peers, because it is not on PyPI.
 """
 
 
@@ -329,7 +337,7 @@ def peers_lines() -> list[str]:
     """Return the rows of the table against peers."""
     lines = [
         f"| `KernelRidge`, {r['data']} {r['rows']:,} × {r['columns']}, {r['centres']:,} landmarks | scikit-learn: Nystroem + Ridge | "
-        f"fit {r['speed']['theirs']:.1f}×, predict {r['speed']['predict']:.1f}× | test error {r['errors']['kept']:.3f}, theirs {r['errors']['theirs']:.3f} |"
+        f"{r['speed']['theirs']:.1f} (fit), {r['speed']['predict']:.1f} (predict) | test error {r['errors']['kept']:.3f}, theirs {r['errors']['theirs']:.3f} |"
         for r in result("falkon")["parts"].values()
         if "theirs" in r.get("speed", {})
     ]
@@ -340,22 +348,22 @@ def peers_lines() -> list[str]:
             theirs = f"{peer} {how}"
             lines.append(
                 f"| `ConKonsRegressor`, {name}, {'row by row' if how == 'singly' else 'blocks of 1,000'} | {peer}: RBFSampler(500) + SGD | "
-                f"{facts[f'{theirs} over squeak']['median']:.1f}× | progressive loss {facts[f'squeak {how}']['loss']:.4f}, theirs {facts[theirs]['loss']:.4f} |"
+                f"{facts[f'{theirs} over squeak']['median']:.1f} | progressive loss {facts[f'squeak {how}']['loss']:.4f}, theirs {facts[theirs]['loss']:.4f} |"
             )
     lines += [
-        f"| `DPP`, {name}, {r['size']:.0f} rows a sample | DPPy: vfx | first sample {r['ratios']['first']:.0f}×, later {r['ratios']['later']:.0f}× | both exact |"
+        f"| `DPP`, {name}, {r['size']:.0f} rows per sample | DPPy: vfx | {r['ratios']['first']:.0f} (first sample), {r['ratios']['later']:.0f} (later samples) | both are exact |"
         for name, r in result("dpp")["against_dppy"].items()
     ]
     for name, r in result("graphs")["leverage"].items():
         ours, theirs = (r["errors"][who]["median"] for who in ("squeak", "networkit"))
         lines.append(
-            f"| `edge_leverage`, {name}, {r['edges']:,} edges | networkit: ApproxSpanningEdge(0.3) | {r['ratio']['networkit']['median']:.1f}× | "
+            f"| `edge_leverage`, {name}, {r['edges']:,} edges | networkit: ApproxSpanningEdge(0.3) | {r['ratio']['networkit']['median']:.1f} | "
             f"median error {ours:.3f}, theirs {theirs:.3f} |"
         )
     for name, r in result("bandits").get("bayes_opt", {}).items():
         ours, theirs = (median(r[who]) for who in ("ours", "theirs"))
         lines.append(
-            f"| `minimize`, {name}, 100 steps, {len(r['ours'])} seeds | bayes_opt | a step {r['speed']['median']:.0f}× | simple regret {ours:.1e}, theirs {theirs:.1e} |"
+            f"| `minimize`, {name}, 100 steps, {len(r['ours'])} seeds | bayes_opt | {r['speed']['median']:.0f} (per step) | simple regret {ours:.1e}, theirs {theirs:.1e} |"
         )
     return lines
 
@@ -365,9 +373,11 @@ def main() -> None:
     page, peers, samplers, passes = pages()
     (ROOT / "benchmarks" / "README.md").write_text(page)
     parts = (
+        (ROOT / "README.md", "first", first_screen()),
         (ROOT / "README.md", "measured", peers),
         (ROOT / "README.md", "one pass", passes),
         (ROOT / "README.md", "tables", tables_part(measured("tables"))),
+        (ROOT / "docs" / "which-tool.md", "measured", which_tool()),
         (ROOT / "docs" / "samplers.md", "measured", samplers),
         (ROOT / "docs" / "disqueak.md", "measured", plan_page(result("plan"))[1]),
     )

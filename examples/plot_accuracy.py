@@ -2,9 +2,10 @@
 What oversampling buys
 ======================
 
-The measured accuracy ε̂ falls like one over the root of the dictionary's size. 3,000 rows, mean of three
-runs, in the papers' form (as many copies as oversampling) and with one coin a row. One coin is the default:
-at equal oversampling it keeps a few more atoms, and at equal size it is more accurate.
+The measured accuracy ε̂ falls like one over the square root of the dictionary's size. The figure shows the
+mean of three runs on 3,000 rows, in the papers' form (as many copies as the oversampling) and with one coin per
+row. One coin is the default: at equal oversampling it keeps a few more atoms, and at equal size it is more
+accurate.
 """
 
 import matplotlib.pyplot as plt

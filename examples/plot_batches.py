@@ -3,8 +3,8 @@ Batches of experiments at the same time
 =======================================
 
 Waiting for each reward before the next pull is slow where experiments can run side by side. BatchBKB freezes
-what it believes about the mean until its variances have fallen by a factor, and asks for whole batches. Few
-batches, and a regret close to one reward at a time.
+what it believes about the mean until its variances have fallen by a factor, and asks for whole batches. A few
+batches have a regret close to that of one reward at a time.
 """
 
 import matplotlib.pyplot as plt

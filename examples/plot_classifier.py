@@ -2,9 +2,9 @@
 A decision boundary on sixty atoms
 ==================================
 
-:class:`~squeak.KernelClassifier` learns probabilities with the logistic loss, on a dictionary. Two moons,
-20,000 rows; sixty atoms carry the boundary. The atoms do not look at labels: they cover the rows, and the
-same dictionary would serve any other target.
+:class:`~squeak.KernelClassifier` learns probabilities with the logistic loss, on a dictionary. The data are two
+moons of 20,000 rows, and sixty atoms are enough for the boundary. The atoms do not look at labels: they cover
+the rows, and the same dictionary would serve any other target.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,10 @@
 Where the atoms lie
 ===================
 
-Uniform landmarks follow the crowd; leverage scores follow the shape. A dense crowd, a thin arc and a few
-strays: 20,000 rows, read once. Both dictionaries have the same size. Uniform puts nearly all its atoms into
-the crowd; SQUEAK covers the arc and keeps the strays, because nothing else explains them.
+Atoms drawn at random follow the crowd, and atoms chosen by leverage scores follow the shape. The data are a
+dense crowd, a thin arc and a few strays: 20,000 rows, read once. Both dictionaries have the same size. Uniform
+puts nearly all its atoms into the crowd; SQUEAK covers the arc and keeps the strays, because nothing else
+explains them.
 """
 
 import matplotlib.pyplot as plt

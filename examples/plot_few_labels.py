@@ -3,7 +3,8 @@ Ten labels for 1,797 digits
 ===========================
 
 A graph of neighbours carries few labels far: the harmonic solution changes as little as it can along edges.
-One label a digit, and more; a nearest-neighbour classifier with the same labels to compare with.
+The figure begins with one label for each digit, and compares with a nearest-neighbour classifier that has the
+same labels.
 """
 
 import matplotlib.pyplot as plt

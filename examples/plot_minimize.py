@@ -1,10 +1,10 @@
 """
-Minimise a function that is dear
-================================
+Minimise an expensive function
+==============================
 
 :func:`squeak.bandits.minimize` looks for the least value of a function over a box, in as few calls as it can;
-sides may be real, whole numbers or categories. Here the Branin function, which has three equal minima, in 50
-calls.
+sides may be real, whole numbers or categories. The example is the Branin function, which has three equal
+minima, in 50 calls.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 A target that drifts
 ====================
 
-An online learner may trust all it has seen (adaptive curvature: best when the order of rows means nothing) or
-keep taking large steps (worst-case curvature: follows a target that moves). ``curvature="auto"`` runs both
-over the same atoms and predicts with the one that was better lately. Each row is predicted before it is
-learned.
+An online learner can trust everything it has seen (adaptive curvature), which is best when the order of rows
+means nothing. Or it can keep taking large steps (worst-case curvature), which follows a target that moves.
+``curvature="auto"`` runs both over the same atoms and predicts with the one that was better lately. Each row is
+predicted before it is learned.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +30,8 @@ models = {
 }
 
 # %%
-# Nothing here forgets: on the right even the worst case's curvature grows slower in time.
+# None of these learners forgets old rows: on the right even the one with the worst-case curvature becomes slower
+# in time.
 figure, panels = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 window = 300
 for axes, (words, y) in zip(panels, streams.items(), strict=True):

@@ -2,8 +2,9 @@
 How few atoms do for principal components
 =========================================
 
-The error of 40 kernel principal components on a dictionary, over the best possible, against the number of
-atoms: 2,000 rows, most of them in one cluster, a dozen small ones around it; mean of five runs.
+The figure shows the error of 40 kernel principal components on a dictionary, divided by the best possible
+error, against the number of atoms. Most of the 2,000 rows are in one cluster, and a dozen small clusters are
+around it. The figure is the mean of five runs.
 ``reconstruction_error_`` is measured in the same pass that fits.
 """
 

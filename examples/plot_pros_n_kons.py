@@ -2,9 +2,9 @@
 Atoms over time
 ===============
 
-PROS-N-KONS begins anew at each new atom, as its theorem needs; CON-KONS keeps what it knows and adds a
-coordinate. Both choose the same atoms, by the same coins: many at first, fewer and fewer later, so that
-starting anew becomes rare.
+PROS-N-KONS starts again at each new atom, as its theorem needs. CON-KONS keeps what it knows and adds a
+coordinate. Both choose the same atoms by the same coins: many at first and fewer later, so that starting again
+becomes rare.
 """
 
 import matplotlib.pyplot as plt

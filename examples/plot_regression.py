@@ -2,9 +2,9 @@
 Rare rows, and landmarks that miss them
 =======================================
 
-10,000 rows, of which about 150 lie in 30 small clusters far from the rest. Ridge regression on a dictionary
-needs atoms where the function is to be learned: uniform landmarks find the crowd and miss the clusters,
-leverage scores find both. Where all rows are alike, uniform ones are as good.
+There are 10,000 rows, of which about 150 lie in 30 small clusters far from the rest. Ridge regression on a
+dictionary needs atoms where the function is to be learned: uniform landmarks find the crowd and miss the
+clusters, leverage scores find both. Where all rows are alike, uniform ones are as good.
 """
 
 import matplotlib.pyplot as plt

@@ -31,7 +31,7 @@ for known in range(1, len(centres) + 1):
         ridges.append(bounded.dictionary_.ridge)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-left.plot(seen, [size[1] for size in sizes], color="#d9730d", label="no limit: ridge 5 for ever")
+left.plot(seen, [size[1] for size in sizes], color="#d9730d", label="no limit: the ridge stays 5")
 left.plot(seen, [size[0] for size in sizes], color="#0b6e99", label="max_atoms=300")
 left.axhline(300, color="0.7", linestyle=":")
 left.set(xlabel="rows read", ylabel="atoms")

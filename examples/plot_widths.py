@@ -2,8 +2,9 @@
 The width matters more than the algorithm
 =========================================
 
-An upper confidence bound is mean + width · standard deviation. Theory's widths are safe and slow; constants
-are quick and may settle on a wrong arm. One problem, 400 arms, every width: the regret over time.
+An upper confidence bound is mean + width · standard deviation. The widths of the theory are safe and
+slow; constants are quick and may settle on a wrong arm. The figure shows the regret over time of every width, on
+one problem with 400 arms.
 """
 
 import matplotlib.pyplot as plt

@@ -94,26 +94,28 @@ class Batch:
 
 
 class BatchBKB(SparseBandit):
-    """BKB in batches: ``ask`` returns an array of arms that can be pulled at the same time.
+    """Choose several candidates at a time: ``ask`` returns an array of arms that can be pulled together.
 
-    Within a batch dictionary, mean and width are those of the last feedback; each arm chosen lowers the variances.
-    A batch ends when 1 + Σ_s σ̃²(x_s) over its arms, with variances from before the batch, exceeds
-    ``batch_factor``: no variance has then fallen by more than that factor, which is what the regret bound needs.
-    Batches grow as variances fall, and the cost of a new dictionary is shared by all arms of a batch.
+    Within a batch, the dictionary, the mean and the width are those of the last feedback, and each arm that is
+    chosen lowers the variances. A batch ends when 1 + Σ_s σ̃²(x_s) over its arms, with variances from before the
+    batch, exceeds ``batch_factor``. No variance has then fallen by more than that factor, which is what the regret
+    bound needs. Batches grow as variances fall, and the cost of a new dictionary is shared by all arms of a batch.
 
     Parameters
     ----------
     arms : rows
+        One row for every candidate.
     kernel : kernel
+        How similar two arms are. The default is an RBF of the median width.
     oversampling : float
-        q̄ of the dictionary; 3 to 5.
+        q̄ of the dictionary, from 3 to 5.
     batch_factor : float
-        C̃ > 1. Near 1: single arms, as in :class:`BKB`.
+        C̃ > 1. Near 1, batches are single arms, as in :class:`BKB`.
     stopping : {"global", "local"}
-        "local" goes on after the sum above until max_x 1 + Σ_s k̃(x, x_s)²/σ̃²(x), a tighter bound of the same ratio,
-        exceeds the factor: larger batches at O(A·m) more for each arm.
+        "local" continues after the sum above until max_x 1 + Σ_s k̃(x, x_s)²/σ̃²(x), a tighter bound of the same
+        ratio, exceeds the factor. Batches are then larger, and each arm takes a time of order A·m more.
     max_batch : int, optional
-        No more arms than this at once: the number of machines. 10,000 unless given, and at most.
+        The largest number of arms in a batch, such as the number of machines. The default, and the most, is 10,000.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 

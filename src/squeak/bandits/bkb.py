@@ -90,24 +90,26 @@ class SparseBandit(Bandit):
 
 
 class BKB(SparseBandit):
-    """Budgeted kernel bandit: GP-UCB whose posterior lives on a dictionary of the arms pulled.
+    """Choose among candidates by GP-UCB on a dictionary of the arms pulled: the budgeted kernel bandit.
 
-    After every reward the dictionary is drawn anew: arm i, pulled n_i times, stays with probability
-    min(1, oversampling·n_i·σ̃_i²). Its size follows the effective dimension and not the number of steps. The
-    variance is DTC's, a sum of two terms that are never negative, so that no arm's interval collapses for want of
-    atoms near it. A step costs O(A·m²).
+    After every reward the dictionary is drawn again: arm i, pulled n_i times, stays with probability min(1,
+    oversampling·n_i·σ̃_i²). Its size follows the effective dimension, and not the number of steps. The variance is
+    that of DTC, a sum of two terms that are never negative, so that no arm's interval collapses because there are
+    no atoms near it. A step takes a time of order A·m² for A arms and m atoms.
 
     Parameters
     ----------
     arms : rows
+        One row for every candidate.
     kernel : kernel
+        How similar two arms are. The default is an RBF of the median width.
     oversampling : float
-        q̄. 3 to 5 gives the regret of the exact algorithm; 1 does not. See :func:`bkb_oversampling` for the
-        theorem's.
+        q̄, the factor in the probability above. 3 to 5 gives the regret of the exact algorithm, and 1 does not.
+        :func:`bkb_oversampling` has the theorem's value.
     coins : {"arm", "pull"}
-        "arm": one coin an arm, as above. "pull": one for each pull, as the algorithm is printed; an arm is in the
-        dictionary where any of its coins is heads, with probability 1 − (1 − min(1, oversampling·σ̃_i²))^n_i, which
-        is no larger.
+        "arm" tosses one coin per arm, as above. "pull" tosses one for each pull, as the algorithm is printed: an
+        arm is in the dictionary if any of its coins is heads, with probability 1 − (1 − min(1,
+        oversampling·σ̃_i²))^n_i, which is no larger.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose
         As in :class:`GPUCB`.
 

@@ -43,30 +43,32 @@ STARTS = 32
 
 
 class BoxUCB(SavedBox, Runs):
-    """Choose the next point of a box by a Gaussian process; ask and tell, values are maximised.
+    """Choose the next point of a box by a Gaussian process, with ask and tell. Values are maximised.
 
-    Each step looks at Sobol points over the box, moved by a random shift, and at points around the best so far, and
-    refines the most promising. Values are centred and scaled, widths and noise fitted by marginal likelihood
-    whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is exact; then it
-    lives on a dictionary of at most ``max_atoms`` of them, and the cost of a step grows little with their number.
+    Each step looks at Sobol points over the box, moved by a random shift, and at points around the best one so far,
+    and refines the most promising. Values are centred and scaled. Widths and noise are fitted by marginal
+    likelihood whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is
+    exact. Then it is computed on a dictionary of at most ``max_atoms`` of them, and the cost of a step grows little
+    with their number.
 
     Parameters
     ----------
     bounds : sequence
-        For each side a pair (low, high), a list of values, or :class:`Real`, :class:`Integer`,
+        The sides of the box: for each a pair (low, high), a list of values, or :class:`Real`, :class:`Integer`,
         :class:`Categorical`.
     kernel : kernel, optional
-        On the unit cube; Matern(nu=2.5), its width a number for each side, when left out.
+        The kernel on the unit cube. The default is Matern(nu=2.5) with one width for each side.
     beta : "ei" or float
-        How many standard deviations the bound adds to the mean; "ei": the largest augmented expected improvement
-        instead, which is the expected improvement times 1 − σ/√(s² + σ²) for values with noise σ.
+        How many standard deviations the bound adds to the mean. "ei" takes the largest augmented expected
+        improvement instead, which is the expected improvement times 1 − σ/√(s² + σ²) for values with noise σ.
     n_initial : int, optional
-        Sobol points before the first fit; 2·sides + 2, at most 12, when left out.
+        The number of Sobol points before the first fit. The default is 2·sides + 2, and 12 at most.
     crossover, max_atoms : int
-        Points with the exact posterior; atoms of the dictionary after that.
+        The number of points up to which the posterior is exact, and the number of atoms after that.
     oversampling, batch_factor : float
-        Of the dictionary, as in :class:`BatchBKB`.
+        Parameters of the dictionary, as in :class:`BatchBKB`.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed and the same values give the same points.
 
     Notes
     -----

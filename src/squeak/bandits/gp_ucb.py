@@ -32,34 +32,35 @@ class ExactBandit(Bandit):
 
 
 class GPUCB(ExactBandit):
-    """Exact GP-UCB: pull the arm with the largest μ(x) + β·s(x).
+    """Choose among candidates by exact GP-UCB: pull the arm with the largest μ(x) + β·s(x).
 
-    μ and s are mean and standard deviation of the Gaussian process given all t rewards. With repeats counted, a
-    step costs O(A·u + u²) for A arms of which u were pulled. Regret grows like γ_t·√t with γ_t = ½·logdet(I +
-    K_t/λ).
+    μ and s are the mean and the standard deviation of a Gaussian process, given all t rewards. Repeated pulls of an
+    arm are counted, so a step takes a time of order A·u + u² for A arms of which u were pulled. The regret grows
+    like γ_t·√t with γ_t = ½·logdet(I + K_t/λ). Scale rewards to mean 0 and a spread of about 1 first.
 
     Parameters
     ----------
     arms : rows
-        One row for every arm.
+        One row for every candidate.
     kernel : kernel
-        RBF of the median width when left out.
+        How similar two arms are. The default is an RBF of the median width.
     noise : float
-        Standard deviation ξ of a reward around f; λ = noise².
+        The standard deviation ξ of a reward around f; λ = noise².
     norm : float
-        F, a bound on ‖f − prior_mean‖ in the kernel's space; about the range of f.
+        A bound F on ‖f − prior_mean‖ in the kernel's space; it is about the range of f.
     delta : float
         The intervals hold for all arms and steps with probability 1 − delta.
     beta : {"logdet", "theory", "theory-sum", "public"}, float or Width
-        The width β; the guide on bandits compares them. A number is in posterior standard deviations.
+        The width β of the intervals; the guide on bandits compares them. A number is in posterior standard
+        deviations.
     prior_mean : float
-        What is expected of an arm of which nothing is known.
+        The expected reward of an arm of which nothing is known.
     refit : None, "doubling" or numbers of rewards
-        When to fit length scale, noise and prior mean to the rewards by marginal likelihood.
+        When the length scale, the noise and the prior mean are fitted to the rewards by marginal likelihood.
     random_state : None, int, RandomState or Generator
-        Used for the first arm only.
+        The seed, which decides the first arm only.
     verbose : int
-        1: a progress bar in :meth:`run`.
+        1 shows a progress bar in :meth:`run`.
 
     References
     ----------
@@ -85,19 +86,21 @@ class GPUCB(ExactBandit):
 
 
 class AutoUCB(BatchBKB):
-    """GP-UCB that stays cheap: exact on counts while few arms are pulled or few repeated, then :class:`BatchBKB`.
+    """GP-UCB that stays cheap: exact while few arms are pulled or few are repeated, then :class:`BatchBKB`.
 
-    The exact algorithm costs O(A·u) a step and is the faster one while u, the number of distinct arms pulled, is
-    small. The move keeps all rewards; the first dictionary is drawn from the exact variances.
+    The exact algorithm takes a time of order A·u per step, and is faster while u, the number of distinct arms
+    pulled, is small. The change keeps all rewards, and the first dictionary is drawn from the exact variances.
 
     Parameters
     ----------
     arms : rows
+        One row for every candidate.
     kernel : kernel
+        How similar two arms are. The default is an RBF of the median width.
     crossover : int
-        Distinct arms pulled before the move.
+        The number of distinct arms pulled before the change.
     repeats : float
-        Pulls for each distinct arm before the move: batches pay when arms are pulled again and again.
+        The number of pulls per distinct arm before the change; batches pay when arms are pulled again and again.
     oversampling, batch_factor, stopping, max_batch
         As in :class:`BatchBKB`.
     noise, norm, delta, beta, prior_mean, refit, random_state, verbose

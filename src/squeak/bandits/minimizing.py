@@ -37,25 +37,26 @@ def minimize(
     callback: Callable[[Any, float], bool | None] | None = None,
     **params: Any,
 ) -> MinimizeResult:
-    """Minimise an expensive function over a box with a Gaussian process.
+    """Minimise an expensive function over a box by Bayesian optimisation with a Gaussian process.
 
     Parameters
     ----------
     f : callable
-        Takes a point (an array where every side is real, else a list of values), returns a number.
+        The function. It takes a point (an array if every side of the box is real, else a list of values) and
+        returns a number.
     bounds : sequence
-        As in :class:`BoxUCB`.
+        The sides of the box, as in :class:`BoxUCB`.
     n_steps : int
         How often f is called.
     points, values : sequences, optional
-        Points whose values are known from before.
+        Points whose values are already known.
     checkpoint : path, optional
-        A ``.sqk`` file that is replaced after each call of f. If it is there, the run goes on from it and ends in
-        the same bits as one that never stopped; ``n_steps`` counts the calls before as well.
+        A ``.sqk`` file that is replaced after each call of f. If it is there, the run continues from it and ends in
+        the same bits as one that never stopped; ``n_steps`` also counts the calls before.
     verbose : int
-        1: a progress bar.
+        1 shows a progress bar.
     callback : callable, optional
-        Called with each point and value; a true answer ends the run.
+        It is called with each point and its value. If it returns something true, the run ends.
     **params
         Parameters of :class:`BoxUCB`.
 

@@ -347,23 +347,37 @@ def report(
     target: Annotated[
         str | None, typer.Option(help="The column that the model predicts.", show_default=False)
     ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(help="A second model: the page says which of the two is better on DATA.", show_default=False),
+    ] = None,
     reading: Files,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
     """Write one HTML page about what a .sqk file holds: growth, spectrum, accuracy, columns, settings.
 
-    The page needs no network. DATA is read once; the file and DATA are not changed.
+    The page needs no network. DATA is read once; the file and DATA are not changed. With --compare the page
+    compares two models on the same rows instead, which are then read once for each model.
     """
     import squeak as sq
     from squeak.report.given import preprocessing_of
 
     check_ending(out, ".html", ".htm")
-    check_outputs([file, *(data or [])], overwrite=overwrite, others=[out])
+    check_outputs([file, compare, *(data or [])], overwrite=overwrite, others=[out])
     if target is not None and not data:
         raise typer.BadParameter("--target names a column of --data: give both")
-    obj = sq.load(file)
-    rows = None if not data else source_from(reading, data, target, preprocessing=preprocessing_of(obj))
-    sq.report.write(obj, out, rows, name=file.name, verbose=0 if quiet else 1)
+    if compare is not None and not (data and target):
+        raise typer.BadParameter("--compare needs rows and their targets: give --data and --target")
+    objects = [sq.load(path) for path in (file, *([] if compare is None else [compare]))]
+    sources = [
+        None if not data else source_from(reading, data, target, preprocessing=preprocessing_of(obj))
+        for obj in objects
+    ]
+    if compare is not None:
+        names = [file.name, compare.name] if file.name != compare.name else [str(file), str(compare)]
+        sq.report.write_comparison(objects, out, sources, names=names)
+    else:
+        sq.report.write(objects[0], out, sources[0], name=file.name, verbose=0 if quiet else 1)
     if not quiet:
         echo(f"{file} → {out} ({out.stat().st_size / 1e3:,.0f} kB)")

@@ -236,15 +236,17 @@ def check_ridge(ridge: float) -> float:
 def exact_leverage_scores(X: Rows, kernel: Any, ridge: float) -> Array:
     """Return the ridge leverage score of every row, from the full kernel matrix.
 
-    τ_i = [K (K + ridge·I)⁻¹]_ii = Σ_j U_ij² λ_j/(λ_j + ridge), K = U Λ Uᵀ.
-    Costs O(n³) time and O(n²) memory: for a few thousand rows.
+    τ_i = [K (K + ridge·I)⁻¹]_ii = Σ_j U_ij² λ_j/(λ_j + ridge), where K = U Λ Uᵀ. It takes a time of order n³ and a
+    memory of order n², so use it for a few thousand rows.
 
     Parameters
     ----------
     X : rows
+        The rows.
     kernel : kernel
+        How similar two rows are.
     ridge : float
-        Compared with eigenvalues of K, not of K/n.
+        The regularisation, which is compared with eigenvalues of K, and not of K/n.
 
     Returns
     -------
@@ -270,13 +272,16 @@ def exact_leverage_scores(X: Rows, kernel: Any, ridge: float) -> Array:
 def effective_dimension(X: Rows, kernel: Any, ridge: float) -> float:
     """Return d_eff(ridge) = Tr K(K + ridge·I)⁻¹, the sum of the exact ridge leverage scores.
 
-    How many directions of the data stand out from the ridge; at most min(rank, Tr K/ridge).
+    It is the number of directions of the data that stand out from the ridge, and at most min(rank, Tr K/ridge).
 
     Parameters
     ----------
     X : rows
+        The rows.
     kernel : kernel
+        How similar two rows are.
     ridge : float
+        The regularisation, which is compared with eigenvalues of K.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def rows(
     encoding: str = "utf8",
     random_state: RandomState = None,
 ) -> RowSource:
-    """Return a source of rows: read block by block, preprocessed on the way, never whole in memory.
+    """Describe where rows are and how they become numbers; the result reads them block by block.
 
     Parameters
     ----------
@@ -66,9 +66,10 @@ def rows(
         tables, or pairs with their targets) and can be read once; a function that returns a new iterator can be
         called for every pass.
     target : str, int, array or True, optional
-        The column to predict; or, for arrays, the targets themselves; True for an iterator of pairs.
+        The column to predict. For arrays it may also be the targets themselves, and for an iterator of pairs it is
+        True.
     columns : sequence of str or int, optional
-        The columns to use; all but the target by default.
+        The columns to use. By default these are all columns except the target.
     query : str or SQLAlchemy statement, optional
         What to ask a database, once for every pass. ``source`` is then a connection or a cursor of DB-API or ADBC,
         a DuckDB connection, a SQLAlchemy engine or connection, or a database's URL as SQLAlchemy writes it
@@ -79,44 +80,48 @@ def rows(
         ``anonymous``, …), or fsspec's where pyarrow has none. Without them credentials are found as those libraries
         find them. They are never stored.
     drop : sequence of str or int
-        Columns to leave out.
+        The columns to leave out.
     scale : {"standard", "robust", None}, (centre, scale), or a mapping from columns to these
-        (x − mean)/std; or, for columns with long tails, z/√(1 + (z/3)²) with z = (x − median)/(75% − 25%
-        quantile), which stays within ±3 (where the quantiles are equal, 1.5 times the mean distance from the
-        median takes the place of their distance). Learned from the first ``learn_rows`` rows and frozen. In a
-        mapping ``"*"`` stands for all other columns. Categories are not scaled.
+        How numbers are scaled. "standard" is (x − mean)/std. "robust" is for columns with long tails: z/√(1 +
+        (z/3)²) with z = (x − median)/(75% − 25% quantile), which stays within ±3. (If the two quantiles are equal,
+        1.5 times the mean distance from the median takes the place of their distance.) The scale is learned from
+        the first ``learn_rows`` rows and then stays fixed. In a mapping ``"*"`` stands for all other columns.
+        Categories are not scaled.
     categories : {"onehot", "codes", "target", "auto", None}, list of values, or a mapping from columns to these
-        How text becomes numbers: 0/1, the value's number, or the mean target of its rows (the target statistics
-        of :class:`~squeak.data.target_columns.TargetColumn`, in which no row sees its own target). "auto" is
-        "onehot" for up to 20 values and "target" for more, where there are targets. All forms have a place for
-        values that come up later. None refuses text. A
-        column of numbers becomes a category when the mapping names it. A value is one category whatever file it
-        comes from: ``1.0`` in CSV is the number 1 of a Parquet file, and ``true`` is ``True``.
+        How text becomes numbers: columns of 0 and 1, the number of the value, or the mean target of the rows with
+        that value, in which no row sees its own target. "auto" is "onehot" for up to 20 values and "target" for
+        more, if there are targets. All forms have a place for values that come up later. None refuses text. A
+        column of numbers becomes a category if the mapping names it. A value is one category whatever file it comes
+        from: ``1.0`` in CSV is the number 1 of a Parquet file, and ``true`` is ``True``.
     missing : {"mean", "median", None}, number, or a mapping from columns to these
-        What fills a missing value (a missing category goes to the place for others). None: such a row is bad.
+        What fills a missing value. (A missing category goes to the place for other values.) With None, a row with a
+        missing value is a bad row.
     on_bad_rows : {"raise", "skip"}
-        Rows with missing or infinite values, and CSV lines with too many or few values: refuse, or skip and
-        count. A CSV column that is numbers, dates or times but for a few words is read as such: the words are
-        refused, or are missing values, which a warning names.
+        What to do with rows that have missing or infinite values, and with CSV lines that have too many or too few
+        values: refuse them, or skip and count them. A CSV column of numbers, dates or times with a few words in it
+        is read as numbers, dates or times. The words are then refused, or are missing values, which a warning
+        names.
     shuffle : bool
-        Read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order: for sorted
-        data.
+        Whether to read row groups (of Parquet), files (of CSV) or stretches (of arrays) in a random order. Use it
+        for sorted data.
     preprocessing : Preprocessing, optional
-        One learned before, as ``dictionary.preprocessing``, instead of learning one.
+        A preprocessing that was learned before, such as ``dictionary.preprocessing``, to be used in place of a new
+        one.
     learn_rows : int
-        From how many of the first rows, in reading order, scales and categories are learned.
+        The number of rows, the first in reading order, from which scales and categories are learned.
     max_categories : int
-        More different values than this in a text column are refused, unless it becomes its mean target.
+        A text column with more different values than this is refused, unless it becomes its mean target.
     delimiter, header, na_values, encoding
-        Of CSV files. The first line has the names of the columns unless ``header`` is False. ``na_values``
-        are words that stand for a missing value beside the empty one, NA, N/A, n/a, NaN, nan, null, NULL,
-        None and #N/A.
+        How CSV files are read. The first line has the names of the columns unless ``header`` is False.
+        ``na_values`` are words that stand for a missing value, beside the empty one, NA, N/A, n/a, NaN, nan, null,
+        NULL, None and #N/A.
     random_state : None, int, RandomState or Generator
-        For ``shuffle``.
+        The seed of ``shuffle``.
 
     Returns
     -------
     RowSource
+        An object that every ``fit`` takes in place of an array. No more than a few blocks of rows are in memory.
 
     Notes
     -----

@@ -38,29 +38,32 @@ MOST_MISSES = 1_000
 
 @parameters
 class DPP(Saved, BaseEstimator):
-    """Exact samples of diverse rows: P(S) = det(L_S)/det(I + L), L the kernel's matrix of all rows.
+    """Draw diverse subsets of rows exactly: P(S) = det(L_S)/det(I + L), where L is the kernel's matrix of all rows.
 
-    L is never formed. A determinant is large for rows that are unlike each other, so samples spread over the data.
-    ``fit`` learns a dictionary at ridge 1 and a bound on every row's leverage score, O(n·m²) for m atoms;
-    ``sample`` draws a few hundred rows by those scores, accepts or refuses them, and thins them to S. Samples are
-    exact whatever the dictionary; a poor one only costs time. Later samples reuse the work.
+    A determinant is large for rows that are unlike each other, so samples spread over the data. L is never formed.
+    ``fit`` learns a dictionary at ridge 1 and a bound on every row's leverage score, in a time of order n·m² for m
+    atoms. ``sample`` draws a few hundred rows by those scores, accepts or rejects them, and thins them to S.
+    Samples are exact whatever the dictionary; a poor one only takes more time. Later samples reuse the work of
+    ``fit``.
 
     Parameters
     ----------
     kernel : kernel, optional
-        ``RBF("median")`` by default. The larger its values, the larger the samples: ``2.0 * RBF(1.0)``.
+        How similar two rows are. The default is ``RBF("median")``. The larger its values, the larger the samples:
+        ``2.0 * RBF(1.0)``.
     sampler : sampler, optional
-        Learns the dictionary; ``Squeak`` by default (``Kors`` where ``weighted``), with as much oversampling as the
-        expected size asks for. What it leaves None (kernel, ridge, random_state) comes from here.
+        What learns the dictionary. The default is ``Squeak`` (``Kors`` if ``weighted``), with as much oversampling
+        as the expected size asks for. What it leaves None (kernel, ridge, random_state) comes from here.
     expected_size : float, optional
-        Scale the kernel so that samples have this size on average; ``scale_`` is the factor.
+        The mean size of a sample. The kernel is scaled to reach it, and ``scale_`` is the factor.
     weighted : bool
         Whether proposals come from the dictionary's weights alone. With ``Kors`` each row is then read once in
-        ``fit``; more proposals are refused than with the sum over all rows that is used otherwise.
+        ``fit``. More proposals are rejected than with the sum over all rows that is used otherwise.
     max_rejections : int
-        Proposals refused in a row, after which sampling is given up.
+        After so many rejected proposals in a row, sampling gives up.
     random_state : None, int, RandomState or Generator
-        Calls of ``sample`` go on from each other; the same seed and the same calls give the same samples.
+        The seed. Calls of ``sample`` continue from each other; the same seed and the same calls give the same
+        samples.
     verbose : int
         1 shows progress bars.
 

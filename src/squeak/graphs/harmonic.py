@@ -180,25 +180,28 @@ class _HarmonicBase(BaseEstimator):
 class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
     """Label all nodes of a graph from a few labels: HFS, STABLE-HFS and, on a sparsifier, SPARSE-HFS.
 
-    One indicator column a class, f = argmin Σ_S (f − y)² + alpha·fᵀLf; centred labels and Σf = 0 make it
-    stable with few labels (STABLE-HFS). All classes are solved in one block. A node gets the class of its
-    largest f; the labels' mean is not added back, which would give few-label problems to the most frequent class.
+    With one indicator column per class, it solves f = argmin Σ_S (f − y)² + alpha·fᵀLf, where S are the labelled
+    nodes. Centred labels and Σf = 0 make it stable if labels are few (STABLE-HFS). All classes are solved in one
+    block. A node gets the class with its largest f. The mean of the labels is not added back, because that would
+    give problems with few labels to the most frequent class.
 
     Parameters
     ----------
     alpha : float
-        The penalty; the thesis' η·l. Small values keep to the labels.
+        The penalty, which is η·l in the thesis. With small values, f stays close to the labels.
     centred : bool
-        False: plain HFS.
+        Whether labels are centred. False gives plain HFS.
     sparsifier : None, number, sparsifier or callable
-        None: the graph as it is. A number is the oversampling of :func:`sparsify`. A :class:`StreamSparsifier`
-        or its like is cloned and fitted to the edges. A function is given the edges and returns a graph.
+        None takes the graph as it is. A number is the oversampling of :func:`sparsify`. A
+        :class:`StreamSparsifier`, or another sparsifier, is cloned and fitted to the edges. A function gets the
+        edges and returns a graph.
     kind : {"auto", "graph", "rows"}
-        What X is: sparse, networkx and symmetric square matrices are graphs for "auto", all else rows.
+        What X is. With "auto", sparse, networkx and symmetric square matrices are graphs, and everything else is
+        rows.
     n_neighbors, scaling
-        Of :func:`knn_graph`, for rows.
+        Parameters of :func:`knn_graph`, for rows.
     random_state : None, int, RandomState or Generator
-        For the sparsifier.
+        The seed of the sparsifier.
 
     Attributes
     ----------

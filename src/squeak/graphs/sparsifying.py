@@ -36,35 +36,36 @@ def sparsify(
     n_nodes: int | None = None,
     random_state: RandomState = None,
 ) -> Any:
-    """Return a graph with far fewer edges and nearly the same quadratic form: (1 − ε)L ⪯ L_H ⪯ (1 + ε)L.
+    """Return a graph with far fewer edges and nearly the same Laplacian: (1 − ε)L ⪯ L_H ⪯ (1 + ε)L.
 
-    Each edge stays with probability p = min(1, oversampling·a_e·r_e), r_e its effective resistance, with weight
-    a_e/p. About oversampling·(n − 1) edges are left, fewer where edges are certain to stay. Every component stays
-    whole: bridges and the spanning forest of the best scores are always kept. A node draws for its edges together,
-    so that their number is the expected one: that lowers ε by a tenth to a third at equal size. With
-    oversampling="theory", and with copies, every coin is independent, as in the theorem.
+    Each edge stays with probability p = min(1, oversampling·a_e·r_e), where r_e is its effective resistance, and
+    gets the weight a_e/p. About oversampling·(n − 1) edges are left, and fewer where edges are certain to stay.
+    Every component stays whole: bridges and the spanning forest of the best scores are always kept. A node draws
+    for its edges together, so that their number is the expected one, which lowers ε by a tenth to a third at equal
+    size. With oversampling="theory", and with copies, every coin is independent, as in the theorem.
 
     Parameters
     ----------
     graph : scipy.sparse or dense adjacency matrix, networkx graph, edges or path
-        A symmetric adjacency matrix; a networkx graph (attribute ``weight``); edges as an array (m, 2) or (m,
-        3) with weights, or as (u, v) or (u, v, weights); a file of edges. Weights are similarities. Loops are
-        dropped, parallel edges added up; directed graphs, negative and infinite weights are refused.
+        A symmetric adjacency matrix; a networkx graph (attribute ``weight``); edges as an array (m, 2), or (m, 3)
+        with weights, or as (u, v) or (u, v, weights); or a file of edges. Weights are similarities. Loops are
+        dropped, and parallel edges are added up. Directed graphs, and negative and infinite weights, are refused.
     eps : float, optional
-        Instead of ``oversampling``: a first sparsifier is drawn and measured, and ``oversampling`` set so that the
-        second should have this accuracy; measure it with :func:`spectral_accuracy`. With
-        oversampling="theory", the ε of the theorem.
+        The accuracy you want, in place of ``oversampling``. A first sparsifier is drawn and measured, and
+        ``oversampling`` is set so that the second should have this accuracy; measure it with
+        :func:`spectral_accuracy`. With oversampling="theory" it is the ε of the theorem.
     oversampling : float or "theory", optional
-        30 where neither is given.
+        The factor in the probability above. It is 30 if neither this nor ``eps`` is given.
     ridge : float
-        Positive for an (ε, ridge)-sparsifier: oversampling·Tr L(L + ridge·I)⁻¹ edges.
+        A positive number gives an (ε, ridge)-sparsifier with oversampling·Tr L(L + ridge·I)⁻¹ edges.
     copies, connected
         As in :class:`StreamSparsifier`.
     delta : float
-        For "theory".
+        The probability of failure, for "theory".
     n_nodes : int, optional
-        For edges, where the last nodes have none.
+        The number of nodes, for edges, if the last nodes have none.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     Returns
     -------

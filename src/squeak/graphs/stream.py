@@ -211,32 +211,36 @@ class EdgeStream(Resumable, Sparsifier):
 
 
 class StreamSparsifier(EdgeStream):
-    """Sparsify a stream of edges in one pass, in memory for the sparsifier alone: Kelner and Levin's algorithm.
+    """Sparsify a stream of edges in one pass, with memory for the sparsifier alone: Kelner and Levin's algorithm.
 
     It is SQUEAK on edges. A new edge e comes in with probability p = min(1, oversampling·s/(1 + s)), where s =
-    a_e·r_e and r_e is the resistance between its ends in the sample; its weight is then a_e/p. When the sample
-    has grown by half, all its edges are scored within it, p' = min(p, oversampling·a_e·r_e), and each stays with
+    a_e·r_e and r_e is the resistance between its ends in the sample. Its weight is then a_e/p. When the sample has
+    grown by half, all its edges are scored within it, p' = min(p, oversampling·a_e·r_e), and each stays with
     probability p'/p. Probabilities are fixed before each draw and never rise, so E[L_H] = L exactly.
 
     Parameters
     ----------
     oversampling : float or "theory"
-        Kept edges per unit of leverage: about oversampling·(nodes − 1) edges stay. "theory" takes the theorem's
-        number from ``eps``, ``delta`` and ``n`` (edges), times (1 + η)/(1 − η) for scores with an error η = 0.1
-        above 1,000 nodes, and is far too large to use.
+        The number of edges kept per unit of leverage: about oversampling·(nodes − 1) edges stay. "theory" takes the
+        theorem's number from ``eps``, ``delta`` and ``n`` (edges), times (1 + η)/(1 − η) for scores with an error η
+        = 0.1 above 1,000 nodes. It is far too large to use.
     ridge : float
-        0: a spectral sparsifier. Positive: an (ε, ridge)-sparsifier, with oversampling·Tr L(L + ridge)⁻¹ edges.
+        0 gives a spectral sparsifier. A positive number gives an (ε, ridge)-sparsifier, with oversampling·Tr L(L +
+        ridge)⁻¹ edges.
     copies : int
-        Coins of a fresh edge; 1 is measured best, ``oversampling`` coins are the papers' form.
+        How many coins are tossed for a new edge. One coin was measured to be best; as many as ``oversampling`` are
+        the papers' form.
     connected : bool, optional
-        Keep every component whole: a spanning forest is never thinned. By default where ridge is 0.
+        Whether every component stays whole: a spanning forest is then never thinned. By default it is so if ridge
+        is 0.
     n_nodes : int, optional
-        The largest node number seen and one more, where left out.
+        The number of nodes. By default it is the largest node number seen, plus one.
     eps, delta, n
-        For "theory".
+        The accuracy, the probability of failure and the number of edges, for "theory".
     source : str, optional
         A name for these edges, for merging.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     Notes
     -----

@@ -25,39 +25,43 @@ from squeak.learners.rows import all_or_nothing
 
 @parameters
 class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearner):
-    """Regression on a table, with everything chosen by itself.
+    """Predict a numeric column of a table, with all settings chosen automatically.
 
-    The table may hold numbers, text, dates and gaps. Kernels, the metric of each, widths and penalties are chosen
-    on rows that are kept back (:class:`KernelBlend`), and so is whether one model serves, or an expert for each
-    part of the space does better (:class:`LocalExperts`); at last all are blended with weights that are not
-    negative, and fitted to all rows. The sizes of the residuals on the rows kept back are learned too: they give
-    deviations and intervals in the target's units.
+    The table may hold numbers, text, dates and gaps. The kernels, the metric of each, the widths and the penalties
+    are chosen by their errors on rows that are kept back from the fit (:class:`KernelBlend`). In the same way it is
+    decided whether one model serves the whole space or whether an expert for each part of it does better
+    (:class:`LocalExperts`). Then all models are blended with weights that are not negative, and fitted to all rows.
+    The sizes of the errors on the rows kept back are learned too. They give standard deviations and intervals in
+    the units of the target.
 
     Parameters
     ----------
     time_budget : float, optional
-        Seconds after which nothing new is tried; local experts are left out where they would take longer. What is
-        chosen then depends on the machine.
+        The number of seconds after which nothing new is tried. Local experts are left out if they would take
+        longer. With a time budget, the result depends on the speed of the machine.
     max_atoms : int, optional
-        Atoms of each kernel's dictionary. By default every row is an atom, of local experts and of tables of up to
-        6,000 rows; a model of all rows of a larger table has 1,000.
+        The largest number of atoms (rows kept) for each kernel. By default every row is an atom in local experts
+        and in tables of up to 6,000 rows, and a model of all rows of a larger table has 1,000 atoms. Fewer atoms
+        make the model smaller and predictions quicker.
     leaf_rows : int
-        Rows of a local expert at most; with up to 1.5 times as many rows there are none.
+        The largest number of rows of a local expert. A table of up to 1.5 times as many rows has no local experts.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
     verbose : int
-        1 shows the stages.
+        1 shows the stages of the search.
 
     Attributes
     ----------
     relevance_ : array of shape (columns,)
-        The share of each column in how much the model changes: mean squared slope times the column's variance.
+        How much each column matters to the predictions: the mean squared slope along the column times the column's
+        variance, divided by the sum over all columns.
     search_ : list of dict
-        What was tried: stage, model, rows, atoms, alpha, error on the rows kept back (its part of the targets'
-        deviation), seconds, and the weight in the model.
+        Everything that was tried: stage, model, rows, atoms, alpha, the error on the rows kept back (as a part of
+        the targets' standard deviation), seconds, and the weight in the final model.
     limits_ : list of str
-        What limits the result, in words.
+        What stands in the way of a smaller error, in words.
     preprocessing_ : Preprocessing
-        What turns columns into numbers.
+        What turns the columns of a table into numbers.
 
     References
     ----------
@@ -154,9 +158,10 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
 
 @parameters
 class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
-    """Classification on a table, with everything chosen by itself; see :class:`AutoRegressor`.
+    """Predict the class of each row of a table, with all settings chosen automatically.
 
-    Classes are learned as scores by the squared loss, one score for two classes and one for each of more.
+    It works as :class:`AutoRegressor` does. Classes are learned as scores by the squared loss: one score for two
+    classes, and one score per class for more.
 
     Parameters
     ----------
@@ -166,6 +171,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
     Attributes
     ----------
     classes_ : array
+        The classes, in the order of the columns of ``predict_proba``.
     relevance_, search_, limits_, preprocessing_
         As for :class:`AutoRegressor`.
 

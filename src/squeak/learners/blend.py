@@ -45,26 +45,28 @@ LEAST_WEIGHT = 0.03
 class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
     """Ridge regression with a blend of kernels, whose metrics are learned from the targets.
 
-    f = ȳ + Σ_b w_b (f_b − ȳ) with w_b ≥ 0 and Σ_b w_b ≤ 1. Every f_b is the function of a :class:`KernelRidge` with
-    a kernel of its own. Its width, metric and penalty are those of the least error on rows that are kept back from
-    the fit; the weights w minimise the squared error of the blend on the same rows. At last every f_b is fitted to
-    all rows; ȳ is the mean target of the rows that were not kept back.
+    The model is f = ȳ + Σ_b w_b (f_b − ȳ) with w_b ≥ 0 and Σ_b w_b ≤ 1. Every f_b is the function of a
+    :class:`KernelRidge` with a kernel of its own. Its width, metric and penalty are those of the least error on
+    rows that are kept back from the fit, and the weights w minimise the squared error of the blend on the same
+    rows. At the end, every f_b is fitted to all rows; ȳ is the mean target of the rows that were not kept back.
 
     Parameters
     ----------
     kernels : sequence of kernels, optional
-        Where the search begins. ``RBF("learned")`` learns a width for each column, ``Metric(RBF("learned"), None)``
-        a linear map; a kernel with numbers is a start from which width and metric are refined. By default the
-        product Laplacian with a width for each column, and the RBF and the Matérn-½ kernel behind a linear map.
+        The kernels from which the search begins. ``RBF("learned")`` learns a width for each column, and
+        ``Metric(RBF("learned"), None)`` learns a linear map. From a kernel with numbers, width and metric are
+        refined. The default is the product Laplacian with a width for each column, and the RBF and the Matérn-½
+        kernel behind a linear map.
     max_atoms : int, optional
-        Atoms of each kernel's dictionary. With as many as there are rows to solve on, every row is an atom, those
-        kept back among them at last. By default that is so up to 6,000 rows, and more rows have 1,000 atoms.
+        The largest number of atoms for each kernel. If there are no more rows than that, every row is an atom. By
+        default that is so for up to 6,000 rows, and more rows have 1,000 atoms.
     rounds : int
-        How often a metric is learned anew at most, from the slopes of the model before; it ends sooner when a round
-        gains less than half a percent. With 0, a kernel with numbers stays as it is.
+        How often a metric is learned again from the slopes of the model before, at most. The rounds end earlier if
+        one gains less than half a percent. With 0, a kernel with numbers stays as it is.
     search_atoms : int
-        Atoms with which widths and metrics are tried.
+        The number of atoms with which widths and metrics are tried.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     Attributes
     ----------

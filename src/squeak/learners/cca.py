@@ -84,24 +84,28 @@ class JointTerm:
 class KernelCCA(Transformer, DictionaryLearner):
     """Kernel canonical correlation analysis: pairs of functions f(x), g(y) that vary together over the rows.
 
-    Maximises Σ w f(x) g(y), both centred, subject to Σ w f² + alpha·‖f‖² = Σ w and Σ w g² + alpha·‖g‖² = Σ w; each
-    pair is uncorrelated (in the same sense) with those before it. With features z of the two dictionaries this is
-    the singular value decomposition of (S_xx + alpha·I)^(−½) S_xy (S_yy + alpha·I)^(−½); with all rows as atoms it
-    is kernel CCA itself. Without a penalty kernel CCA finds correlation 1 in any data: alpha matters.
+    It maximises Σ w f(x) g(y), both centred, subject to Σ w f² + alpha·‖f‖² = Σ w and Σ w g² + alpha·‖g‖² = Σ w.
+    Each pair is uncorrelated (in the same sense) with those before it. With the features z of the two dictionaries
+    this is the singular value decomposition of (S_xx + alpha·I)^(−½) S_xy (S_yy + alpha·I)^(−½). If all rows are
+    atoms, it is kernel CCA itself. Without a penalty, kernel CCA finds correlation 1 in any data, so choose alpha
+    with care.
 
     Parameters
     ----------
     n_components : int
+        The number of pairs of functions.
     kernel, kernel_y : kernels, optional
-        Of the two views; RBF of the median width by default.
+        The kernels of the two views. The default is an RBF of the median width.
     alpha : float
-        Penalty in scikit-learn's sense, compared with eigenvalues of K.
+        The penalty, as in scikit-learn; it is compared with eigenvalues of K.
     sampler, max_atoms
-        One of them at most, for both views, as in :class:`KernelRidge`.
+        How the atoms of both views are chosen; give at most one, as in :class:`KernelRidge`.
     dictionary, dictionary_y : Dictionary or rows, optional
-        In place of a sampler, for each view.
+        The atoms of each view, in place of a sampler.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
     verbose : int
+        1 shows progress.
 
     Attributes
     ----------

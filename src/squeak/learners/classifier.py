@@ -38,41 +38,48 @@ that. What is left to gain goes with its square."""
 
 @parameters
 class KernelClassifier(Classifier, RidgeLearner):
-    """Kernel classification on a dictionary of the rows, for any number of them.
+    """Kernel classification on a dictionary of the rows, for any number of rows.
 
-    ``loss="squared"``: ridge regression on ±1, one class against the rest; the fast one. Its probabilities are
-    calibrated on leave-one-out scores. ``loss="logistic"``: minimises Σ w ℓ(y, f) + (alpha/2)·‖f‖² with the
-    logistic loss, for two classes or (softmax) several, by Newton's method with FALKON's conjugate gradients; its
-    probabilities are its own. Both start from the classes' frequencies: f is added to their mean, or to their log
+    With ``loss="squared"``, the faster one, it is ridge regression on targets of ±1, one class against the rest,
+    and probabilities are calibrated on leave-one-out scores. With ``loss="logistic"`` it minimises Σ w ℓ(y, f) +
+    (alpha/2)·‖f‖² with the logistic loss for two classes, or softmax for several, by Newton's method with FALKON's
+    conjugate gradients. Both start from the frequencies of the classes: f is added to their mean, or to their log
     odds, and far from all rows that is the prediction.
 
     Parameters
     ----------
     kernel : kernel, optional
-        RBF of the median width by default.
+        How similar two rows are. The default is an RBF of the median width.
     alpha : float or "auto"
-        Penalty, as in :class:`KernelRidge`; "auto" with the logistic loss takes the least log loss on rows kept
-        back, a quarter of up to 4,000.
+        The penalty, as in :class:`KernelRidge`. With the logistic loss, "auto" takes the least log loss on rows
+        kept back, which are a quarter of up to 4,000 rows.
     loss : "squared" or "logistic"
+        What a wrong prediction costs.
     sampler, dictionary, max_atoms, solver, regularised, preconditioner, max_iter, tol, memory_budget, warm_start,
     callback
-        As in :class:`KernelRidge`; the logistic loss has its own solver, whose passes are in float32 with "kept",
-        or where "auto" finds that faster.
+        As in :class:`KernelRidge`. The logistic loss has its own solver. Its passes are in float32 with "kept", or
+        where "auto" finds that faster.
     class_weight : dict, "balanced" or None
-        Weights of the rows by their classes, with row sources too; "balanced" gives every class the same in all,
-        and so changes decisions where classes are rare. Probabilities after the squared loss are calibrated without
-        them: they say how often a class is met, not how it is weighed. Those of the logistic loss have them in.
+        How much the rows of each class count, also for row sources. "balanced" gives every class the same weight in
+        all, which changes decisions where classes are rare. After the squared loss, probabilities are calibrated
+        without these weights: they say how often a class occurs. After the logistic loss they include the weights.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
     verbose : int
+        1 shows progress.
 
     Attributes
     ----------
     classes_ : array
+        The classes, in the order of the columns of ``predict_proba``.
     intercept_ : array
+        What is added to f: the mean or the log odds of the classes.
     dual_coef_ : array of shape (m,) for two classes, else (m, classes)
+        The coefficients of the atoms.
     relevance_ : array of shape (columns,)
         The share of each column in how much the model changes.
     dictionary_, kernel_, solver_, alpha_, n_iter_
+        What was used in the fit.
 
     References
     ----------

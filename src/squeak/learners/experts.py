@@ -51,22 +51,23 @@ class LocalExperts(DecidesBlocks, RowLearner):
     """One model for each part of the space, blended where parts meet: for rough functions of many rows.
 
     The rows are split at the median along the direction in which a small model of them changes most, the first
-    eigenvector of G = (1/n) Σ ∇f ∇fᵀ, and each side again, until no part has more than ``leaf_rows`` rows. The
-    rows about the median, a part of ``margin`` of them, belong to both sides. A copy of ``estimator`` is fitted to
-    each part. In a margin the two models are blended linearly, f = (1 − w(x))·f_left + w(x)·f_right, so that the
-    prediction has no jumps. Parts are fitted on the threads, or on the workers of an active Dask cluster.
+    eigenvector of G = (1/n) Σ ∇f ∇fᵀ. Each side is split again, until no part has more than ``leaf_rows`` rows. Of
+    the rows, those nearest to the median (a part of ``margin``) belong to both sides. A copy of ``estimator`` is
+    fitted to each part. In a margin the two models are blended linearly, f = (1 − w(x))·f_left + w(x)·f_right, so
+    that the prediction has no jumps. Parts are fitted on all threads, or on the workers of an active Dask cluster.
 
     Parameters
     ----------
     estimator : KernelRidge, KernelRidgeCV, KernelBlend, KernelGradientDescent or KernelClassifier
-        A :class:`KernelBlend` by default.
+        The model of which each part gets a copy. The default is a :class:`KernelBlend`.
     leaf_rows : int
-        Rows of a part at most.
+        The largest number of rows of a part.
     margin : float
         The part of a node's rows that both of its sides get, from 0 to 0.5.
     split_kernel : kernel, optional
-        Of the small model that tells where to split; ``RBF("learned")`` by default.
+        The kernel of the small model that tells where to split. The default is ``RBF("learned")``.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     Attributes
     ----------

@@ -23,30 +23,33 @@ from squeak.samplers.stream import StreamSampler
 
 @parameters
 class Nystroem(Transformer, DictionaryLearner):
-    """Map rows to vectors whose inner products approximate the kernel, by landmarks of high leverage.
+    """Turn rows into vectors whose inner products approximate a kernel, by atoms of high leverage.
 
-    z(x) = Mᵀ k(atoms, x) with Mᵀ K_MM M = I, so that ⟨z(x), z(x')⟩ = k(x, x') for atoms and is below it by at most
-    ε·ridge/(1 − ε) over the rows, if the dictionary is (ε, ridge)-accurate.
+    The features are z(x) = Mᵀ k(atoms, x) with Mᵀ K_MM M = I. So ⟨z(x), z(x')⟩ = k(x, x') for atoms. If the
+    dictionary is (ε, ridge)-accurate, it is below k(x, x') by at most ε·ridge/(1 − ε) over the rows.
 
     Parameters
     ----------
     kernel : kernel, optional
-        RBF of the median width by default.
+        How similar two rows are. The default is an RBF of the median width.
     sampler, dictionary, max_atoms
-        One of them at most: a sampler, a :class:`Dictionary` or rows as landmarks, or a number of atoms.
+        How the atoms are chosen; give at most one: a sampler, a :class:`Dictionary` or rows, or a number of atoms.
     form : "eigen" or "triangular"
-        Uncorrelated over the atoms, largest first; or half the cost, and the first columns belong to the first
-        atoms.
+        "eigen" gives features that are uncorrelated over the atoms, the largest first. "triangular" costs half as
+        much, and its first columns belong to the first atoms.
     regularised : bool
-        K̃ = C(S K_MM S + ridge·I)⁻¹Cᵀ with the dictionary's weights and ridge.
+        Whether to use K̃ = C(S K_MM S + ridge·I)⁻¹Cᵀ with the dictionary's weights and ridge.
     n_components : int, optional
-        Keep so many features, the first; all by default.
+        How many of the features to keep, the first ones. All are kept by default.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
     verbose : int
+        1 shows progress.
 
     Attributes
     ----------
     dictionary_, kernel_
+        What was used in the fit.
     n_components_ : int
         The number of features: the rank of K_MM, or ``n_components``.
 

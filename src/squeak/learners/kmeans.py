@@ -102,28 +102,31 @@ class _DiagonalTerm:
 class KernelKMeans(Transformer, ClusterMixin, PredictsBlocks, DictionaryLearner):
     """k-means of the rows' feature vectors φ(x), with centres in the span of a dictionary.
 
-    Minimises Σ w ‖φ(x) − c_label(x)‖² over labels and centres c = Σ_j a_j φ(atom_j): k-means on Nyström features,
-    for the part of φ(x) outside the span is the same for every centre. An iteration is one sum over the rows. It
-    starts from the atoms: each counts for the rows nearest to it, and of ``n_init`` k-means++ starts, each iterated
-    on the atoms alone, the best goes on to the rows.
+    It minimises Σ w ‖φ(x) − c_label(x)‖² over labels and centres c = Σ_j a_j φ(atom_j). This is k-means on Nyström
+    features, because the part of φ(x) outside the span is the same for every centre. An iteration is one sum over
+    the rows. It starts from the atoms: each counts for the rows nearest to it, and of ``n_init`` k-means++ starts,
+    each iterated on the atoms alone, the best one continues with the rows.
 
     Parameters
     ----------
     n_clusters : int
+        The number of clusters.
     kernel : kernel, optional
-        RBF of the median width by default.
+        How similar two rows are. The default is an RBF of the median width.
     n_init : int
-        Starts on the atoms; they cost no pass over the rows.
+        The number of starts on the atoms; they need no pass over the rows.
     max_iter : int
-        Passes over the rows at most.
+        The largest number of passes over the rows.
     tol : float
-        Stop when the centres move by less than this part of the mean squared distance.
+        The iterations end when the centres move by less than this part of the mean squared distance.
     sampler, dictionary, max_atoms
-        One of them at most, as in :class:`KernelRidge`.
+        How the atoms are chosen; give at most one, as in :class:`KernelRidge`.
     memory_budget : float, optional
-        Bytes that may be taken to keep kernel values between passes; 512 MB by default, 0 for none.
+        The bytes that may be used to keep kernel values between passes: 512 MB by default, and 0 for none.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
     verbose : int
+        1 shows progress.
 
     Attributes
     ----------

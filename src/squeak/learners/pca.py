@@ -52,22 +52,24 @@ class MomentTerm:
 class KernelPCA(Transformer, DictionaryLearner):
     """Principal components of the rows' feature vectors φ(x), found within the span of a dictionary.
 
-    With features z(x) of the dictionary (‖z‖² ≤ k(x, x)) and Σ w z zᵀ = B Σ² Bᵀ (z − its mean in place of z where
-    centred), the scores of a row are B_kᵀ z(x). With all rows as atoms this is kernel PCA itself.
+    With the features z(x) of the dictionary (‖z‖² ≤ k(x, x)) and Σ w z zᵀ = B Σ² Bᵀ (with z − its mean in place of
+    z if it is centred), the scores of a row are B_kᵀ z(x). If all rows are atoms, this is kernel PCA itself.
 
     Parameters
     ----------
     n_components : int, None or "auto"
-        None: all that are not rounding. "auto": those with an eigenvalue above the dictionary's ridge, which are
-        the ones that its accuracy speaks of.
+        How many components to keep. None keeps all that are not rounding. "auto" keeps those with an eigenvalue
+        above the dictionary's ridge, which are the ones that its accuracy is about.
     kernel : kernel, optional
-        RBF of the median width by default.
+        How similar two rows are. The default is an RBF of the median width.
     centre : bool
-        Subtract the mean of the feature vectors, as scikit-learn's KernelPCA does; the theory is uncentred.
+        Whether to subtract the mean of the feature vectors, as scikit-learn's KernelPCA does. The theory does not.
     sampler, dictionary, max_atoms
-        One of them at most, as in :class:`KernelRidge`.
+        How the atoms are chosen; give at most one, as in :class:`KernelRidge`.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
     verbose : int
+        1 shows progress.
 
     Attributes
     ----------

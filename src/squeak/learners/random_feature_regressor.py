@@ -21,38 +21,39 @@ from squeak.learners.sgd_learner import SgdLearner
 class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, SgdLearner):
     """Least squares on random Fourier features, by mini-batch gradient steps: f(x) = mean(y) + w·φ(x).
 
-    w ← w − step/(κ²·b)·t^(−decay)·Σ_batch φ(x)(f(x) − y), from 0; time O(rows·M·passes), memory O(b·M), and
-    rows from any source, read in their order. No penalty: stopping early is what regularises.
+    The steps are w ← w − step/(κ²·b)·t^(−decay)·Σ_batch φ(x)(f(x) − y), from 0. They take a time of order
+    rows·M·passes and a memory of order b·M, and read rows from any source in their order. There is no penalty:
+    stopping early is what regularises.
 
     Parameters
     ----------
     kernel : RBF, Laplacian or Matern, or a multiple of one, optional
-        RBF of the median width by default.
+        How similar two rows are. The default is an RBF of the median width.
     n_features : int, optional
-        Random features M; ⌈√n·log n⌉ by default.
+        The number M of random features. The default is ⌈√n·log n⌉.
     batch_size : int, optional
-        Rows b of a step; ⌈√n⌉ by default, beyond which larger batches only waste passes.
+        The number b of rows of a step. The default is ⌈√n⌉, beyond which larger batches only waste passes.
     step : float or "auto"
-        In units of 1/κ² (κ² = 2·k(x, x)): 1 is the theory's. "auto" is the longest safe one for the batch,
-        κ²·b/(κ² + (b − 1)·λ) with the largest eigenvalue λ of the features' covariance.
+        The step in units of 1/κ² (κ² = 2·k(x, x)): 1 is that of the theory. "auto" is the longest safe one for the
+        batch, κ²·b/(κ² + (b − 1)·λ) with the largest eigenvalue λ of the features' covariance.
     decay : float
         The step falls like t^(−decay); 0 is best in practice.
     max_iter : int
-        Passes over the rows at most.
+        The largest number of passes over the rows.
     validation_fraction : float
-        Part of the rows (10,000 of them at most) that are held out to stop early; 0 for none.
+        The part of the rows (at most 10,000 of them) that are held out to stop early; 0 for none.
     patience, tol : int, float
         Stop after so many passes whose error is not lower by this part than the least before.
     tail : float
-        Average the iterates of this last part of every pass's steps; 0 for the last iterate.
+        The last part of every pass's steps, over which iterates are averaged; 0 takes the last iterate.
     shuffle : bool
-        Use the rows in a random order: all of them where they are in memory, block by block (65,536 rows at most)
-        where they come from a source. A source that is sorted wants ``squeak.rows(..., shuffle=True)`` as well.
-        False: the order they have.
+        Whether to use the rows in a random order: all of them if they are in memory, block by block (65,536 rows at
+        most) if they come from a source. A source that is sorted needs ``squeak.rows(..., shuffle=True)`` as well.
     replacement : bool
-        Draw the rows of every batch independently of each other, as the analysis has it: a pass is n draws, in
+        Whether to draw the rows of every batch independently, as the analysis assumes. A pass is then n draws, in
         which some rows come twice and others not at all. From a source they are drawn within a block.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     Attributes
     ----------

@@ -92,26 +92,28 @@ class RandomFeatures(Transformer, FourierLearner):
     """Random Fourier features: φ(x) = √(2/M)·cos(xΩ + b), whose inner products are the kernel's on average.
 
     The columns of Ω come from the kernel's spectral density: normal with variance 1/length_scale² for RBF, Cauchy
-    in every column by itself for the Laplacian, Student's t with 2·nu degrees of freedom for Matérn.
+    in every column independently for the Laplacian, and Student's t with 2·nu degrees of freedom for Matérn.
 
     Parameters
     ----------
     kernel : RBF, Laplacian or Matern, or a multiple of one, optional
-        RBF of the median width by default.
+        How similar two rows are. The default is an RBF of the median width.
     n_features : int, optional
-        M; ⌈√n·log n⌉ by default.
+        The number M of features. The default is ⌈√n·log n⌉.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     Attributes
     ----------
     features_ : FourierFeatures
         Frequencies, offsets and height.
     kernel_
+        The kernel, with a number for its width.
 
     Notes
     -----
-    ``|φ(x)·φ(y) − k(x, y)| = O(M^(−1/2))`` whatever the data; Nyström features of a dictionary use the data, and
-    need fewer numbers a row for the same error where the kernel's eigenvalues fall fast.
+    ``|φ(x)·φ(y) − k(x, y)| = O(M^(−1/2))``, whatever the data. Nyström features of a dictionary look at the data.
+    Where the kernel's eigenvalues fall fast, they need fewer features for the same error.
 
     References
     ----------

@@ -38,38 +38,38 @@ UNKNOWN_NOISE = (
 class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner):
     """Kernel ridge regression on a dictionary of the rows: scikit-learn's KernelRidge for any number of rows.
 
-    Minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over the functions f = Σ_j c_j k(·, atom_j): with features
-    z = Mᵀ k(atoms, x), Mᵀ K_MM M = I, that is (Σ w z zᵀ + alpha·I) β = Σ w z y and c = M β. With all rows as
-    atoms it is scikit-learn's KernelRidge. No intercept unless asked for, as there.
+    It minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over the functions f = Σ_j c_j k(·, atom_j). With the features z
+    = Mᵀ k(atoms, x), Mᵀ K_MM M = I, that means (Σ w z zᵀ + alpha·I) β = Σ w z y and c = M β. If all rows are atoms,
+    it is scikit-learn's KernelRidge.
 
     Parameters
     ----------
     kernel : kernel, optional
-        RBF of the median width by default.
+        How similar two rows are. The default is an RBF of the median width.
     alpha : float or "auto"
-        Penalty in scikit-learn's sense: K + alpha·I; "auto" takes the least generalised cross-validation error.
+        The penalty, as in scikit-learn: K + alpha·I. "auto" takes the least generalised cross-validation error.
     sampler, dictionary, max_atoms
-        One of them at most. A sampler such as ``BlessR()``, what it leaves None (kernel, ridge, random_state) comes
-        from here; a :class:`Dictionary`, or rows to be used as they are; or a number of atoms, chosen by BLESS-R
-        for rows in memory and by SQUEAK or DISQUEAK for streams. 10·√n atoms, 2,000 at most, without any.
+        How the atoms are chosen; give at most one. A sampler such as ``BlessR()`` takes what it leaves None
+        (kernel, ridge, random_state) from here. A :class:`Dictionary`, or rows, are used as they are. A number of
+        atoms is chosen by BLESS-R for rows in memory, and by SQUEAK or DISQUEAK for streams. By default it is
+        10·√n, and 2,000 at most.
     fit_intercept : bool
-        Learn y less its (weighted) mean, and add the mean to predictions.
+        Whether to subtract the (weighted) mean of y in the fit and to add it to predictions.
     solver : "auto", "direct", "kept" or "falkon"
-        Normal equations in one pass, or conjugate gradients in a few, on kernel values kept in float32 or in
-        float64. "auto" takes what should be fastest; ``solver_`` and ``solver_reason_`` say which, and why.
+        Normal equations in one pass, or conjugate gradients in a few passes on kernel values kept in float32, or in
+        float64. "auto" takes what should be fastest; ``solver_`` and ``solver_reason_`` say what it took, and why.
     regularised : bool
-        Regularised Nyström features, K̃ = C(S K_MM S + ridge·I)⁻¹Cᵀ with the dictionary's weights and ridge.
+        Whether to use K̃ = C(S K_MM S + ridge·I)⁻¹Cᵀ with the dictionary's weights and ridge.
     preconditioner : "auto", "falkon", "voronoi" or "krill"
-        For FALKON: from the dictionary's weights, or, where centres carry none, from a pass over the rows.
+        Whether FALKON takes it from the dictionary's weights or, for atoms without any, from a pass over the rows.
     max_iter, tol : int, float
-        Of FALKON; the tolerance is relative, for each output. "kept" ends when 1e-6 of the objective is left.
+        Limits of FALKON's iterations; ``tol`` is relative, for each output. "kept" ends by the objective instead.
     memory_budget : float, optional
-        Bytes of kernel values kept between passes; half of the free memory by default, 4 GiB at most; 0 for none.
+        Bytes for kernel values kept between passes: by default half of the free memory, 4 GiB at most; 0 for none.
     warm_start : bool
-        FALKON begins where the fit before ended, if ``dictionary`` is the same: for a path of alpha, large ones
-        first.
+        Whether FALKON begins where the last fit ended, if ``dictionary`` is the same: for decreasing alphas.
     callback : function of (iteration, coefficients), optional
-        Called after each iteration of FALKON; returning True ends it.
+        It is called after each iteration of FALKON. If it returns True, the iterations end.
     random_state : None, int, RandomState or Generator
     verbose : int
 
@@ -84,12 +84,12 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         The share of each column in how much the model changes.
     dictionary_, kernel_, solver_, rank_, n_iter_
     condition_ : float or None
-        Of FALKON's preconditioned system, from its own scalars.
+        The condition number of FALKON's preconditioned system, from its own scalars.
 
     Notes
     -----
-    If the dictionary is (ε, ridge)-accurate, the fixed-design risk is at most
-    (1 + (ridge/alpha)·ε/(1 − ε))² times that of all rows.
+    If the dictionary is (ε, ridge)-accurate, the fixed-design risk is at most (1 + (ridge/alpha)·ε/(1 − ε))² times
+    that of ridge regression on all rows.
 
     References
     ----------
@@ -285,9 +285,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
 
         It is in units of the targets, std(x) = σ̂·√(1 + s²(x)/alpha). In the Gaussian-process view with noise
         variance alpha, s² = k(x, x) − ‖z‖² + alpha·zᵀ(Σ w z zᵀ + alpha·I)⁻¹z is the posterior variance of f on the
-        kernel's scale, and σ̂² = Σ w (y − f)²/(Σ w − freedom), ``noise_``², is the noise that the residuals show,
-        with the effective degrees of freedom tr(G(G + alpha·I)⁻¹), G = Σ w z zᵀ. Of f itself the deviation is
-        √(std² − ``noise_``²). Near the rows std is little more than the noise; far from all of them it grows to
+        kernel's scale. σ̂² = Σ w (y − f)²/(Σ w − freedom) is the square of ``noise_``, the noise that the residuals
+        show, with tr(G(G + alpha·I)⁻¹) degrees of freedom, G = Σ w z zᵀ. The deviation of f itself is √(std² − σ̂²).
+        Near the rows, std is little more than the noise; far from all of them it grows to
         σ̂·√(1 + k(x, x)/alpha). After FALKON on many rows and atoms, where G would take longer than the fit, it is
         that of the preconditioner, and a warning says so.
 
@@ -331,7 +331,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         Of up to 4,000 rows of the fit, drawn by ``random_state``, the model knows the leave-one-out scores
         t_i = (y_i − f₋ᵢ(x_i))/u₋ᵢ(x_i), u = √(1 + s²/alpha) the spread of :meth:`predict`, without a refit:
         y − f₋ᵢ = (y − f)/(1 − h), h = w zᵀ(Σ w z zᵀ + alpha·I)⁻¹z. The interval is f(x) ± q·u(x), q the
-        ⌈(k + 1)·coverage⌉-th smallest of k values |t_i|; where targets are skewed, the two ends lie at the
+        ⌈(k + 1)·coverage⌉-th smallest of k values ``|t_i|``; where targets are skewed, the two ends lie at the
         distances of the narrowest interval with the same share of scores (``learners.intervals``).
 
         Parameters

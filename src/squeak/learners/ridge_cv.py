@@ -24,26 +24,27 @@ DEFAULT_ALPHAS = tuple(float(alpha) for alpha in np.geomspace(1e-3, 1e3, 13))
 class KernelRidgeCV(KernelRidge):
     """Kernel ridge regression on a dictionary, with the alpha of least leave-one-out error.
 
-    One pass for the normal equations, whose eigenvectors give the coefficients at every alpha; one more for the
-    exact leave-one-out errors of all of them, (y_i − f(x_i))/(1 − h_i) with h_i = w_i z_iᵀ(Σ w z zᵀ +
+    One pass sums the normal equations, whose eigenvectors give the coefficients at every alpha. One more pass gives
+    the exact leave-one-out errors of all alphas, (y_i − f(x_i))/(1 − h_i) with h_i = w_i z_iᵀ(Σ w z zᵀ +
     alpha·I)⁻¹z_i.
 
     Parameters
     ----------
     kernel : kernel, optional
+        How similar two rows are. The default is an RBF of the median width.
     alphas : sequence of float
-        13 from 1e-3 to 1e3 by default.
+        The penalties to choose from. The default is 13 values from 1e-3 to 1e3.
     sampler, dictionary, max_atoms, fit_intercept, regularised, random_state, verbose
         As in :class:`KernelRidge`.
 
     Attributes
     ----------
     alpha_ : float
-        The one with the least error.
+        The penalty with the least error.
     errors_ : array of shape (alphas,)
-        Mean squared leave-one-out errors.
+        The mean squared leave-one-out error of every alpha.
     coef_path_ : array of shape (alphas, m) or (alphas, m, outputs)
-        Coefficients at every alpha.
+        The coefficients at every alpha.
 
     References
     ----------

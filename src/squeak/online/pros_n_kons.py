@@ -104,31 +104,35 @@ class _Classification(_GrowingKons):
 
 
 class ConKonsRegressor(_GrowingKons, OnlineRegressor):
-    """Online kernel regression that keeps what it learned when its space grows; the one to begin with.
+    """Online kernel regression that keeps what it learned when its space grows. Begin with this one.
 
-    Atoms are chosen by their leverage scores as rows come (KORS); in the span of the atoms each row is one exact
-    online Newton step. A new atom adds a coordinate; weights and curvature of the old ones stay. With squared
-    loss and adaptive curvature this is clipped recursive least squares in a kernel space that finds itself.
-    O(atoms²) time a row.
+    Rows become atoms by their leverage scores as they come (KORS). In the span of the atoms, each row is one exact
+    online Newton step. A new atom adds a coordinate, and the weights and the curvature of the old coordinates stay.
+    With squared loss and adaptive curvature this is recursive least squares with clipped predictions, in a kernel
+    space that grows by itself. A row takes a time of order atoms².
 
     Parameters
     ----------
     kernel : kernel, optional
-        RBF("median") unless given: the median distance between rows, each column in units of its scale.
+        How similar two rows are. The default is RBF("median"), where the median is taken over the distances between
+        the first rows, with each column in units of its scale.
     loss : {"squared"}
+        What a wrong prediction costs.
     alpha : float
-        Ridge of the Newton steps: A begins as alpha·I.
+        The regularisation of the Newton steps: their matrix A begins as alpha·I.
     ridge : float
-        Ridge of the leverage scores that choose atoms; smaller finds more atoms.
+        The ridge of the leverage scores by which atoms are chosen. A smaller ridge finds more atoms.
     oversampling : float
         A row becomes an atom with probability min(1, oversampling·score).
     max_atoms : int or None
-        The space stops growing at so many coordinates; time and memory are then fixed.
+        The largest number of coordinates. With it, the time per row and the memory are fixed.
     bound : float or None
-        Targets lie in [−bound, bound] and predictions are clipped to it; None: the largest absolute target so far.
+        Targets lie in [−bound, bound], and predictions are clipped to it. None means the largest absolute target so
+        far.
     curvature : {"adaptive", "worst", "auto"}
-        The curvature of each step, best for rows in random order; the worst case's, which can be better when the
-        target drifts; or both side by side, the better one of late predicting, at twice the cost.
+        How strongly the loss is taken to curve. "adaptive" is the curvature of each step, which is best for rows in
+        random order. "worst" is that of the worst case, which can be better if the target drifts. "auto" runs both
+        side by side and predicts with the one that was better of late; its Newton steps take twice as long.
     step : float
         η = step·σ, in (0, 1]; the papers have 1/2.
     scale : {"auto", "robust", None}
@@ -138,6 +142,7 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         algorithms do. "auto": "robust" where the kernel's width is learned from the rows and the rows are dense
         and not scaled by a row source; else None.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     See Also
     --------
@@ -165,21 +170,25 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
 
 
 class ConKonsClassifier(_Classification, OnlineClassifier):
-    """Online kernel classification that keeps what it learned when its space grows; the one to begin with.
+    """Online kernel classification that keeps what it learned when its space grows. Begin with this one.
 
-    See :class:`ConKonsRegressor`. Two classes are ±1; more are learned one against the rest in one space.
+    It works as :class:`ConKonsRegressor` does. Two classes are learned as ±1. More classes are learned one against
+    the rest, in one space.
 
     Parameters
     ----------
     kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
+        What a wrong prediction costs.
     bound : float
-        Scores are clipped to [−bound, bound]. With 1, squared hinge is the squared loss of the labels.
+        Scores are clipped to [−bound, bound]. With a bound of 1, the squared hinge is the squared loss of the
+        labels.
 
     Attributes
     ----------
     classes_ : array
+        The classes.
 
     Examples
     --------
@@ -197,17 +206,17 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
 
 @parameters
 class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
-    """PROS-N-KONS: exact online Newton steps in the span of the atoms, begun anew at each new atom.
+    """PROS-N-KONS: exact online Newton steps in the span of the atoms, which start again at each new atom.
 
-    Restarts are what its regret bound needs: R_T ≤ J(α‖w‖² + (4/σ)d_eff(α/(σL²))log(2σL²T/α)) + …, J atoms. On
-    short streams they cost more than they give: :class:`ConKonsRegressor` is usually better.
+    Its regret bound needs these restarts: R_T ≤ J(α‖w‖² + (4/σ)d_eff(α/(σL²))log(2σL²T/α)) + … for J atoms. On
+    short streams they cost more than they give, and :class:`ConKonsRegressor` is usually better.
 
     Parameters
     ----------
     kernel, loss, alpha, ridge, oversampling, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`.
     max_atoms : int or None
-        None: the space grows as the data ask.
+        The largest number of coordinates. With None, the space grows as the data ask for it.
 
     References
     ----------

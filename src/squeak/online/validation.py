@@ -232,35 +232,37 @@ def progressive_validation(
     each: Callable[[Tested, int], None] | None = None,
     verbose: int = 0,
 ) -> Progress:
-    """Predict each row, count its loss, then let the model learn from it.
+    """Predict each row of a stream, count its loss, and then let the model learn from it.
 
-    The model goes on from where it is (a fresh one begins) and has learned all rows at the end, as by
+    The model continues from its present state (a new one begins), and at the end it has learned all rows, as by
     ``partial_fit``.
 
     Parameters
     ----------
     model : any estimator of squeak.online
+        The model, which is changed.
     X : rows of shape (n, d), or a row source with a target
+        The rows, in the order of the stream.
     y : array of shape (n,)
-        Left out for a row source.
+        The targets. They are left out for a row source.
     checkpoint : path, optional
-        Keep the learner, its place in a row source and every loss in this file, replaced as the pass goes on. If
-        the process dies, the same call goes on from there and ends in the same bits (``times`` aside). A file that
-        holds an unfinished pass of another learner or over other data is refused.
+        A file in which the learner, its place in a row source and every loss are kept. It is replaced as the pass
+        goes on. If the process dies, the same call continues from there and ends in the same bits (except for
+        ``times``). A file with an unfinished pass of another learner, or over other data, is refused.
     every : float
-        Seconds between two writes of the checkpoint; 0 writes after every block.
+        The number of seconds between two writes of the checkpoint; 0 writes after every block.
     classes : array of labels, optional
-        All labels that may come; needed for a classifier unless the first block holds them all.
+        All labels that may come. A classifier needs them unless the first block holds them all.
     each : callable, optional
-        Called after every block with what ``test_then_train_blocks`` gave for it and the number of rows before it;
-        for predictions that are wanted as the pass goes on.
+        A function that is called after every block with what ``test_then_train_blocks`` gave for it and the number of
+        rows before it. Use it for predictions that are wanted as the pass goes on.
     verbose : int
-        1: a progress bar with the loss so far.
+        1 shows a progress bar with the loss so far.
 
     Returns
     -------
     Progress
-        With ``mean_loss``, ``losses``, ``curve``, ``atoms``, ``growths``, ``seconds``;
+        An object with ``mean_loss``, ``losses``, ``curve``, ``atoms``, ``growths`` and ``seconds``, and with
         ``regret(Batch(model).fit(X, y))``.
 
     References

@@ -1,5 +1,6 @@
-"""The HTML report (:func:`write`), and figures of what was learned (matplotlib, the extra ``report``)."""
+"""The HTML report (:func:`write`, :func:`write_comparison`), and figures (matplotlib, the extra ``report``)."""
 
+from squeak.report.comparing import write_comparison
 from squeak.report.dependence import Dependence, partial_dependence
 from squeak.report.figures import draw_comparison, draw_progress, draw_sparsifier, draw_tree
 from squeak.report.importance import Importance, permutation_importance, relevance
@@ -16,4 +17,5 @@ __all__ = [
     "permutation_importance",
     "relevance",
     "write",
+    "write_comparison",
 ]

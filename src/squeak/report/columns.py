@@ -14,6 +14,7 @@ from squeak.core.rows import take
 from squeak.core.types import Array, IntArray, Rows
 from squeak.report.charts import histogram, legend, named_bars
 from squeak.report.given import MOST_NAMED, Given
+from squeak.report.importance import moving_together
 from squeak.report.plot import some
 from squeak.report.shell import Panel, Safe, join, number, percent, table
 from squeak.samplers.dictionary import Dictionary
@@ -90,6 +91,11 @@ def tips_of(d: Dictionary, which: Any, scores: Array | None) -> list[str]:
 MOST_COLUMNS = 24
 """Columns with a picture of their own: those that matter most."""
 
+PERIODS = (("D", 1), ("M", 1), ("Y", 1), ("Y", 10), ("Y", 1000))
+"""Stretches of a timeline: a day, a month, a year, a decade, a millennium."""
+
+MOST_PERIODS = 24
+
 PROBE = 400
 """Atoms whose columns are exchanged to see what that changes."""
 
@@ -100,7 +106,8 @@ def column_panels(d: Dictionary, given: Given | None, names: list[str] | None, m
         return []
     groups = _groups(d, names)
     influence = _influence(d, model, groups)
-    titles, values = list(groups), np.array([influence[name] for name in groups])
+    titles = sorted(groups, key=lambda name: -influence[name])
+    values = np.array([influence[name] for name in titles])
     of_model = model is not None
     what = "predictions move" if of_model else "the kernel falls"
     tips = [f"{name}: {number(value, 3)}" for name, value in zip(titles, values, strict=True)]
@@ -111,14 +118,28 @@ def column_panels(d: Dictionary, given: Given | None, names: list[str] | None, m
             if of_model
             else ": mean of 1 − k(x, x′)/√(k k′). "
         )
-        + f"Measured on {min(len(d), PROBE):,} atoms, by their weights. 0: the column does not matter."
+        + f"Measured on {min(len(d), PROBE):,} atoms, by their weights. A column with 0 does not matter."
+        + _caveat(d, groups)
     )
     panels = [Panel("Influence of the columns", named_bars(titles, values, "influence of columns", tips), words)]
     atoms = atom_columns(d, np.arange(len(d)), names)
     data = None if given is None else _given_columns(d, given, names)
-    strongest = sorted(titles, key=lambda name: -influence[name])[:MOST_COLUMNS]
-    shown = [name for name in titles if name in strongest and name in atoms]
+    shown = [name for name in groups if name in titles[:MOST_COLUMNS] and name in atoms]
     return panels + [_column(d, name, atoms[name], None if data is None else data[name]) for name in shown]
+
+
+def _caveat(d: Dictionary, groups: dict[str, IntArray]) -> str:
+    """Return a sentence on columns that move together, whose influences cannot be told apart; "" if none do."""
+    rows = take(d.atoms, some(len(d), PROBE))
+    spans = [slice(int(places[0]), int(places[-1]) + 1) for places in groups.values()]
+    names = list(groups)
+    together = [" and ".join(names[place] for place in group) for group, _ in moving_together(rows, spans)]
+    if not together:
+        return ""
+    return (
+        f" These columns move together, so their influences cannot be told apart: {'; '.join(together)}. "
+        "Exchanging one of them alone makes rows that do not occur."
+    )
 
 
 def _groups(d: Dictionary, names: list[str] | None) -> dict[str, IntArray]:
@@ -176,8 +197,39 @@ def _given_columns(d: Dictionary, given: Given, names: list[str] | None) -> dict
 
 def _column(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) -> Panel:
     numeric = all(isinstance(value, int | float | np.number) for value in atoms[:50])
-    body, words = (_numbers if numeric else _values)(d, name, atoms, data)
+    dates = d.preprocessing is not None and any(
+        column.name == name and getattr(column, "kind", "") == "date" for column in d.preprocessing.columns
+    )
+    body, words = (_numbers if numeric else _timeline if dates else _values)(d, name, atoms, data)
     return Panel(name, body, words)
+
+
+def _timeline(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) -> tuple[Safe, str]:
+    """Return bars in the order of time: one per day, month, year or decade, whichever gives at most 24 of them."""
+    everything = [str(value) for value in (*atoms, *(data or ()))]
+    try:
+        moments = np.array(everything, dtype="datetime64[s]")
+    except ValueError:  # years beyond the calendar are decoded as a number of days
+        return _values(d, name, atoms, data)
+    for unit, width in PERIODS:
+        periods = moments.astype(f"datetime64[{unit}]").astype(np.int64) // width
+        first, count = int(periods.min()), int(np.ptp(periods)) + 1
+        if count <= MOST_PERIODS:
+            break
+    places = periods - first
+    held = np.bincount(places[: len(atoms)], d.weights, minlength=count)
+    parts = held / held.sum()
+    other = None if data is None else np.bincount(places[len(atoms) :], minlength=count) / len(data)
+    titles = np.datetime_as_string((width * np.arange(first, first + count)).astype(f"datetime64[{unit}]")).tolist()
+    tips = [
+        f"from {title}: {percent(part)} of the atoms' weight"
+        + ("" if other is None else f", {percent(other[place])} of rows")
+        for place, (title, part) in enumerate(zip(titles, parts, strict=True))
+    ]
+    bars = named_bars(titles, parts, f"values of {name} in the order of time", tips, other=other, top=count)
+    keys = None if data is None else legend(["atoms by weight", "rows given"])
+    days = moments[: len(atoms)].astype("datetime64[D]")
+    return join(bars, keys), f"Atoms from {days.min()} to {days.max()}."
 
 
 def _numbers(d: Dictionary, name: str, atoms: list[Any], data: list[Any] | None) -> tuple[Safe, str]:

@@ -254,7 +254,7 @@ def permutation_importance(
         raise ValueError("importance is measured against targets: give y, or a row source with a target")
     score, metric = score_of(model, np.asarray(given.y))
     spans = spans_of(model, given)
-    groups = _moving_together(given.X, [span for _, span in spans])
+    groups = moving_together(given.X, [span for _, span in spans])
     before = score(given.X)
     tasks = [[span] for _, span in spans] + [[spans[place][1] for place in group] for group, _ in groups]
     drops = np.zeros((len(tasks), repeats))
@@ -280,7 +280,7 @@ def permutation_importance(
     return Importance(names, means[best], errors[best], drops[best], before, metric, together)
 
 
-def _moving_together(X: Rows, spans: Sequence[slice]) -> list[tuple[tuple[int, ...], float]]:
+def moving_together(X: Rows, spans: Sequence[slice]) -> list[tuple[tuple[int, ...], float]]:
     """Return the groups of columns that rank correlations of 0.8 or more join, with the least of these."""
     from scipy.sparse.csgraph import connected_components
     from scipy.stats import rankdata

@@ -25,7 +25,7 @@ def coverage_panel(model: Any, given: Given | None) -> Panel | None:
     truth = np.asarray(given.y, dtype=np.float64).reshape(given.n, -1)[:, 0]
     lines, found = [], []
     for level in LEVELS:
-        low, high = (_first(end) for end in model.predict_interval(Block(given.X), coverage=level))
+        low, high = (first_output(end) for end in model.predict_interval(Block(given.X), coverage=level))
         inside = float(np.mean((low <= truth) & (truth <= high)))
         wide = high - low
         finite = wide[np.isfinite(wide)]
@@ -34,14 +34,16 @@ def coverage_panel(model: Any, given: Given | None) -> Panel | None:
         lines.append([percent(level), percent(inside), middle])
     chart = _chart(np.array(found))
     words = (
-        "Intervals that were asked to hold a part of the targets, and the part that they hold. On the dashed line "
-        "they are as promised; above it they are wider than they need be. Rows of the fit flatter them."
+        "The part of the targets that intervals were asked to hold, and the part that they hold. On the dashed "
+        "line they hold what was asked; above it they are wider than they need be. On rows of the fit they look "
+        "better than on new rows."
     )
     body = join(chart, table(["asked", "held", "median width"], lines))
     return Panel("Coverage of the intervals", body, words)
 
 
-def _first(values: Any) -> Array:
+def first_output(values: Any) -> Array:
+    """Return the first output of each row as a number."""
     values = np.asarray(values, dtype=np.float64)
     return np.asarray(values.reshape(len(values), -1)[:, 0])
 
@@ -63,13 +65,13 @@ MOST_CLASSES = 20
 MOST_PREDICTED = 50_000
 """Rows predicted for the report, evenly spread over those given."""
 
-SLOWEST = "The relative residual after each pass over the rows, of the slowest output."
-HELD_OUT = "The error on rows held out, after each pass; the best one was kept."
+SLOWEST = "The relative residual of the slowest output after each pass over the rows."
+HELD_OUT = "The error on rows that were held out, after each pass. The best pass was kept."
 CURVES = (
     ("residuals_", "Convergence", "residual", SLOWEST),
     ("validation_errors_", "Validation", "error", HELD_OUT),
 )
-FLATTERY = "On the rows given. If the model was fitted on them too, they flatter it."
+FLATTERY = "On the rows given. If the model was fitted on them too, expect larger errors on new rows."
 
 
 def scores_function(model: Any) -> Callable[[Any], Array] | None:
@@ -104,12 +106,14 @@ def _prediction_panels(model: Any, given: Given | None) -> tuple[list[Panel], Fa
         if hasattr(model, "classes_"):
             return [_class_counts(guess)], []
         words = f"{len(guess):,} rows; without targets there is nothing to compare them with."
-        return [Panel("Predictions", histogram(_first(guess), "prediction", "predictions", of="rows"), words)], []
+        return [
+            Panel("Predictions", histogram(first_output(guess), "prediction", "predictions", of="rows"), words)
+        ], []
     if hasattr(model, "classes_"):
         panels, facts = _classes(np.asarray(model.classes_), guess, given.y)
         loss = _log_loss(model, given)
         return panels, facts if loss is None else [*facts, ("Log loss", number(loss))]
-    panels, facts = _regression(_first(guess), _first(np.asarray(given.y, dtype=np.float64)))
+    panels, facts = _regression(first_output(guess), first_output(np.asarray(given.y, dtype=np.float64)))
     covered = coverage_panel(model, given)
     return panels + ([] if covered is None else [covered]), facts
 
@@ -144,7 +148,8 @@ def _regression(guess: Array, truth: Array) -> tuple[list[Panel], Facts]:
         f"{number(np.quantile(error, 0.75), 3)}; the outermost hundredth is left out of the picture."
     )
     groups = (
-        "Rows in order of their prediction, in 20 equal groups: the median true value, and the middle half of them."
+        "Rows are sorted by their prediction and cut into 20 equal groups. The line is the median true value of "
+        "each group, and the band holds the middle half of the true values."
     )
     inside = error[(error >= low) & (error <= high)]
     return [

@@ -33,21 +33,22 @@ def write(
     name: str | None = None,
     verbose: int = 0,
 ) -> Path:
-    """Write one self-contained HTML page about a dictionary, a sampler, a learner, or anything else that is saved.
+    """Write one HTML page about a dictionary, a sampler, a learner, or anything else that is saved.
 
-    The page needs no network and no library; without JavaScript it is a long page, with it one of tabs and
-    tooltips. It is written whole or not at all.
+    The page needs no network and no library. Without JavaScript it is one long page, and with it the page has tabs
+    and tooltips. The file is written completely or not at all.
 
     Parameters
     ----------
     obj : Dictionary, sampler, learner, online learner, bandit, DPP, EdgeSample or Preprocessing
+        What the page is about.
     path : path
-        The folder must exist; an older file of that name is replaced.
+        The HTML page to write. The folder must exist, and an older file of that name is replaced.
     X : rows or row source, optional
-        Rows as the user has them. Those that a dictionary was learned from give its measured accuracy; any give
-        the columns of the data beside those of the atoms.
+        Rows as the user has them. Those that a dictionary was learned from give its measured accuracy. Any rows
+        give the columns of the data beside those of the atoms.
     y : array, optional
-        Targets of the rows: predictions are shown against them.
+        Targets of the rows: predictions are shown beside them.
     name : str, optional
         What the page calls the object: the name of its file.
     verbose : int
@@ -56,6 +57,7 @@ def write(
     Returns
     -------
     Path
+        The page.
 
     Examples
     --------

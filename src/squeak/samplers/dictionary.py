@@ -23,39 +23,43 @@ from squeak.samplers.record import Record, dictionary_html
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dictionary(Saved):
-    """Atoms with weights, an immutable value: Σ w_i φ_i φ_iᵀ over the atoms estimates Σ φ_i φ_iᵀ over all rows.
+    """A small weighted set of rows, the atoms, that stands for all rows. It is a value that never changes.
 
-    A fresh row has ``copies`` coins; ``counts`` of them are left after coins of probability
-    ``probabilities``, and the weight is counts/(copies·probability), 1 in expectation for every row.
+    The weighted sum Σ w_i φ_i φ_iᵀ over the atoms estimates Σ φ_i φ_iᵀ over all rows. A new row has ``copies``
+    coins, each of which shows heads with the row's probability. ``counts`` of them are left, and the weight is
+    counts/(copies·probability), which is 1 in expectation for every row.
 
     Parameters
     ----------
     kernel : kernel
-        Resolved: every width is a number.
+        The kernel, with a number for every width.
     atoms : rows
-        The kept rows, in the order of the stream.
+        The rows that were kept, in the order of the stream.
     indices : array of int, shape (m,)
         The number of each atom's row within its source.
     probabilities, counts : arrays of shape (m,)
+        The probability of each atom's coins, and how many of them were heads.
     copies : int
+        How many coins a row has.
     oversampling : float or None
-        Expected copies kept per unit of leverage score; None where the sampler knows no such number.
+        The factor between a leverage score and the expected number of copies kept; None if the sampler has no such
+        number.
     ridge : float
-        Regularisation of the leverage scores, compared with eigenvalues of K.
+        The regularisation of the leverage scores, which is compared with eigenvalues of K.
     n_seen : int
-        How many rows the dictionary stands for.
+        The number of rows that the dictionary stands for.
     sources : tuple of (str, int)
-        The name and number of rows of every part of the data.
+        The name and the number of rows of every part of the data.
     source_numbers : array of int, shape (m,), optional
-        Which source each atom comes from; all from the first when left out.
+        The source that each atom comes from. By default all come from the first.
     eps : float
-        The papers' ε when scores carry their factor 1 − ε, else 0.
+        The papers' ε if scores have their factor 1 − ε, else 0.
     calibrated : bool
-        Whether weights estimate sums over the data. False for landmarks chosen in other ways.
+        Whether the weights estimate sums over the data. False for landmarks that were chosen in other ways.
     preprocessing : Preprocessing, optional
-        What turned the user's columns into the rows that the kernel sees; methods that take rows apply it.
+        What turned the user's columns into the rows that the kernel sees. Methods that take rows apply it.
     record : Record, optional
-        How it was learned, for reports; two dictionaries with different records may be equal.
+        How the dictionary was learned, for reports. Two dictionaries with different records may be equal.
 
     Notes
     -----

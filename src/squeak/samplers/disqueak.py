@@ -137,37 +137,40 @@ class DictionaryWork:
 
 @parameters
 class Disqueak(TreeShaped, Coins, ScoreSampler):
-    """Learn a dictionary from parts of the data, merged up a tree: distributed SQUEAK.
+    """Choose a dictionary from many parts of the data, merged up a tree: distributed SQUEAK.
 
-    Each leaf learns a dictionary of its own part; each other node unites those of its children, scores every
-    atom within the union, τ̃ = (1 − ε)·φᵀ(ΦSSᵀΦᵀ + (1 + (j − 1)ε)·ridge·Π)⁻¹φ with j inexact children, and
-    thins to it. The result depends on the rows, the tree and the seed, and on nothing else: randomness is
-    keyed by the node, so that one thread or many, a retry, or a restart from finished subtrees all give the
-    same bits.
+    Each leaf learns a dictionary of its own part. Each other node takes the atoms of its children, scores every
+    atom within the union, τ̃ = (1 − ε)·φᵀ(ΦSSᵀΦᵀ + (1 + (j − 1)ε)·ridge·Π)⁻¹φ with j inexact children, and thins
+    the union accordingly. The result depends on the rows, the tree and the seed, and on nothing else. Random
+    numbers belong to nodes, so one thread or many, a retry, or a restart from finished subtrees all give the same
+    bits.
 
     Parameters
     ----------
     kernel, ridge, oversampling, copies, max_atoms, eps, delta, n, source, random_state
-        As in :class:`Squeak`; ``max_atoms`` holds at every node. A width or a ridge that is to be learned is
-        learned once, from the first rows of the first part. A schedule gives the ridge of a node from its
-        number of rows.
+        As in :class:`Squeak`; ``max_atoms`` holds at every node. A width or a ridge that has to be learned is
+        learned once, from the first rows of the first part. A schedule gives the ridge of a node from its number of
+        rows.
     tree : "balanced", "sequential", Tree or nested tuples
+        The order in which dictionaries are merged.
     n_leaves : int, optional
-        How many parts the rows are cut into; one for every 65,536 rows by default, 64 at most.
+        The number of parts that the rows are cut into. By default there is one for every 65,536 rows, and 64 at
+        most.
     leaf : Squeak, Kors or "exact"
-        What learns a leaf's dictionary; "exact" keeps all its rows, for small leaves.
+        What learns the dictionary of a leaf; "exact" keeps all its rows, which is for small leaves.
     retries : int
-        How often a leaf that fails is tried again, before its error is raised.
+        How often a leaf that fails is tried again before its error is raised.
     verbose : int
         1 shows a progress bar over the nodes.
 
     Attributes
     ----------
     dictionary_ : Dictionary
-        Of all rows; ``indices`` number them through, part after part.
+        The dictionary of all rows; its ``indices`` count them through, part after part.
     nodes_ : list of NodeFacts
-        For every node: rows, atoms, effective dimension, ridge, seconds, bytes moved to its parent.
+        Rows, atoms, effective dimension, ridge, seconds, and bytes moved to the parent, for every node.
     tree_ : Tree
+        The tree that was used.
 
     Notes
     -----

@@ -9,23 +9,25 @@ from squeak.samplers.theory import kors_oversampling
 
 @parameters
 class Kors(StreamSampler):
-    """Learn a dictionary in one pass that never drops an atom: kernel online row sampling.
+    """Choose a dictionary in one pass that never drops an atom: kernel online row sampling.
 
-    Each row is scored against the dictionary, with itself added, τ̃ = s/(1 + s), s = (k(x, x) − ‖v(x)‖²)/ridge, and
-    kept with probability p = min(1, (oversampling/copies)·τ̃) a coin. The factor grows by a row in O(m²); nothing
-    is ever factored anew. An atom once in stays, as online learners need it; the price over
-    :class:`Squeak` is a factor of order log n in size: about oversampling·d_onl atoms, with
-    d_eff ≤ d_onl ≤ log det(I + K/ridge).
+    Each row is scored against the dictionary with itself added, τ̃ = s/(1 + s), s = (k(x, x) − ‖v(x)‖²)/ridge, and
+    each of its coins keeps it with probability p = min(1, (oversampling/copies)·τ̃). The factor grows by one row in
+    a time of order m², and is never computed again. An atom that is in stays in, which online learners need. In
+    exchange, the dictionary is larger than that of :class:`Squeak` by a factor of order log n: it has about
+    oversampling·d_onl atoms, with d_eff ≤ d_onl ≤ log det(I + K/ridge).
 
     Parameters
     ----------
     kernel, ridge, oversampling, copies, eps, delta, n, source, random_state, verbose
-        As in :class:`Squeak`; the ridge is a number, for a factor that only grows cannot change it.
+        As in :class:`Squeak`, except that the ridge is a number, because a factor that only grows cannot change it.
 
     Attributes
     ----------
     dictionary_ : Dictionary
+        The dictionary of the rows so far.
     history_ : list of dict
+        Rows, atoms and effective dimension on the way.
 
     References
     ----------

@@ -47,20 +47,21 @@ def accuracy_meter(K: Array, ridge: float) -> Callable[[Array], float]:
 
 
 def accuracy(dictionary: Dictionary, X: Rows, ridge: float | None = None) -> float:
-    """Return ε̂ = ‖P − P̃‖ of a dictionary on the rows it was learned from, measured exactly.
+    """Measure ε̂ = ‖P − P̃‖ of a dictionary exactly, on the rows that it was learned from.
 
-    P = K(K + ridge·I)⁻¹, P̃ = C S Sᵀ Cᵀ with C = P^(1/2) and S² the weights. Every guarantee has the form "given
-    an (ε, ridge)-accurate dictionary", so with ε̂ < 1 they hold with this number and no chance involved:
-    (1 − ε̂)ΦΦᵀ − ε̂·ridge·Π ⪯ ΦSSᵀΦᵀ ⪯ (1 + ε̂)ΦΦᵀ + ε̂·ridge·Π. At 1 or above nothing is guaranteed.
-    O(n³) time and O(n²) memory: for a few thousand rows.
+    P = K(K + ridge·I)⁻¹ and P̃ = C S Sᵀ Cᵀ, with C = P^(1/2) and S² the weights. Every guarantee has the form
+    "given an (ε, ridge)-accurate dictionary". If ε̂ < 1, they hold with this number and without any probability: (1
+    − ε̂)ΦΦᵀ − ε̂·ridge·Π ⪯ ΦSSᵀΦᵀ ⪯ (1 + ε̂)ΦΦᵀ + ε̂·ridge·Π. At 1 or above nothing is guaranteed. It takes a time
+    of order n³ and a memory of order n², so use it for a few thousand rows.
 
     Parameters
     ----------
     dictionary : Dictionary
+        A dictionary with weights.
     X : rows
         All the rows, in order; those of a merged dictionary source after source.
     ridge : float, optional
-        The dictionary's own when left out.
+        The ridge. The default is that of the dictionary.
 
     Returns
     -------

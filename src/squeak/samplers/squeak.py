@@ -26,46 +26,51 @@ SMALLEST = 64
 
 @parameters
 class Squeak(StreamSampler):
-    """Learn a weighted dictionary in one pass over a stream of rows.
+    """Choose a small weighted set of rows, a dictionary, in one pass over a stream.
 
-    Each row is scored against the dictionary, with itself added: τ̃ = s/(1 + s), s = (k(x, x) − ‖v(x)‖²)/ridge.
-    It is kept with probability p = min(1, (oversampling/copies)·τ̃) a coin, weight counts/(copies·p). Whenever
-    the dictionary has grown by half all atoms are scored anew and thinned: p' = min(p, score),
-    counts' ~ Binomial(counts, p'/p). So the size follows oversampling·d_eff, whatever the length of the stream, and
-    weights stay unbiased exactly.
+    Each row is scored against the dictionary with itself added: τ̃ = s/(1 + s), s = (k(x, x) − ‖v(x)‖²)/ridge. Each
+    of its coins keeps it with probability p = min(1, (oversampling/copies)·τ̃), and its weight is
+    counts/(copies·p). Whenever the dictionary has grown by half, all atoms are scored again and thinned: p' =
+    min(p, score), counts' ~ Binomial(counts, p'/p). So the size follows oversampling·d_eff, whatever the length of
+    the stream, and weights stay exactly unbiased.
 
     Parameters
     ----------
     kernel : kernel, optional
-        One of :mod:`squeak.kernels` or scikit-learn's Gaussian-process kernels; ``RBF("median")`` by default.
+        How similar two rows are: one of :mod:`squeak.kernels` or of scikit-learn's Gaussian-process kernels. The
+        default is ``RBF("median")``.
     ridge : float, callable or None
-        Directions of the data with eigenvalues well above it are kept. A callable is a schedule: given the
-        number of rows seen it returns the ridge; where it falls, the largest so far counts.
-        None: 1e-3 of the mean diagonal.
+        Directions of the data with eigenvalues well above the ridge are kept. A callable is a schedule: it gets the
+        number of rows seen and returns the ridge; where it falls, the largest value so far counts. None means 1e-3
+        of the mean diagonal of the kernel.
     oversampling : float or "theory"
-        Expected copies kept per unit of leverage score: about oversampling·d_eff atoms, accuracy about
-        2/√oversampling. "theory" takes the theorem's number, from ``eps``, ``delta`` and ``n``.
+        The factor between a leverage score and the expected number of copies kept. The dictionary has about
+        oversampling·d_eff atoms and an accuracy of about 2/√oversampling. "theory" takes the theorem's number, from
+        ``eps``, ``delta`` and ``n``.
     copies : int
-        Coins of a row. 1: one coin, the most accurate at equal size. Equal to oversampling: the papers' form.
+        How many coins are tossed for a row. One coin is the most accurate at equal size. As many as
+        ``oversampling`` are the papers' form.
     max_atoms : int, optional
-        A hard limit on the dictionary's size; the ridge is raised to keep it, ahead of time: up to twice as far as
-        the rows so far ask for. Memory is then bounded for ever. Once the limit was met the dictionary has exactly
-        so many atoms.
+        A limit on the number of atoms, which also bounds the memory. The ridge is raised to keep the limit. It is
+        raised ahead of time, up to twice as far as the rows so far ask for. Once the limit has been met, the
+        dictionary has exactly so many atoms.
     eps, delta, n : optional
-        For ``oversampling="theory"``.
+        The accuracy, the probability of failure and the number of rows for ``oversampling="theory"``.
     source : str, optional
-        The name of this part of the data, for merging; derived from the first rows when left out.
+        The name of this part of the data, for merging. By default it is derived from the first rows.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
     verbose : int
-        1 shows a progress bar: rows a second, atoms, estimated effective dimension.
+        1 shows a progress bar with rows per second, atoms and the estimated effective dimension.
 
     Attributes
     ----------
     dictionary_ : Dictionary
-        After every block; reading it changes nothing.
+        The dictionary of the rows so far; it is there after every block, and reading it changes nothing.
     history_ : list of dict
         Rows, atoms, effective dimension and ridge, each time the dictionary has changed much.
     n_seen_ : int
+        The number of rows seen.
 
     Notes
     -----

@@ -47,24 +47,28 @@ class _Reservoir:
 
 @parameters
 class Uniform(Sampler):
-    """Keep ``max_atoms`` rows drawn without replacement, each set of that size equally likely.
+    """Keep ``max_atoms`` rows drawn at random without replacement, each set of that size equally likely.
 
-    Weights are n/max_atoms. One pass: the rows with the smallest of their uniform numbers stay
-    (a reservoir), so streams of unknown length work too. Blind to rare directions: one row unlike all
-    others is missed with probability 1 − max_atoms/n.
+    The weights are n/max_atoms. It needs one pass: the rows with the smallest of their random numbers stay (a
+    reservoir), so streams of unknown length work too. It does not see rare directions: one row unlike all others is
+    missed with probability 1 − max_atoms/n.
 
     Parameters
     ----------
     kernel : kernel, optional
+        The kernel of the dictionary; the choice does not depend on it.
     max_atoms : int
+        The number of rows to keep.
     ridge : float, optional
-        Not used for the choice; it is the ridge of the dictionary's scores.
-        1e-3 of the mean diagonal by default.
+        The ridge of the dictionary's scores; the choice does not depend on it. The default is 1e-3 of the mean
+        diagonal.
     replacement : bool
-        Draw each atom independently instead; a row drawn twice counts twice. Needs all rows at once: no
-        ``partial_fit``.
+        Whether to draw each atom independently instead; a row that is drawn twice counts twice. It needs all rows
+        at once, so there is no ``partial_fit``.
     source : str, optional
+        The name of this part of the data, for merging.
     random_state : None, int, RandomState or Generator
+        The seed. The same seed gives the same result, on any number of threads.
 
     References
     ----------

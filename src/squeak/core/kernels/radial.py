@@ -251,17 +251,17 @@ def _narrow(rows: Any) -> Any:
 
 
 class RBF(_Radial):
-    """Gaussian kernel.
+    """Gaussian kernel: two rows are similar if their distance is small compared with the width.
 
-    k(x, y) = exp(−‖x − y‖² / (2·length_scale²)), the square of each column divided by its own width when
-    ``length_scale`` is a vector.
+    k(x, y) = exp(−‖x − y‖² / (2·length_scale²)). If ``length_scale`` is a vector, the difference in each column is
+    divided by its own width.
 
     Parameters
     ----------
     length_scale : float, array of shape (d,), "median", "auto" or "learned"
-        "median" is learned from the first rows: the median distance between two of them. "auto" is the same, but
-        a learner that knows targets takes the multiple of it with the least leave-one-out error. "learned" gives
-        each column a width of its own, from how much a model of the targets changes along it.
+        The width. "median" is the median distance between two of the first rows. "auto" is the same, but a learner
+        that knows targets takes the multiple of it with the least leave-one-out error. "learned" gives each column
+        a width of its own, from how much a model of the targets changes along it.
 
     References
     ----------

@@ -1,0 +1,126 @@
+"""What README's first screen and docs/which-tool.md say with figures, written from the committed results."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from statistics import geometric_mean, median
+from typing import Any
+
+from benchmarks.common import RESULTS
+from benchmarks.tables_data import APART
+from benchmarks.tables_methods import METHODS
+from benchmarks.tables_page import by_split, table_ratio
+
+SPREADING = ("LabelSpreading(0.2)", "LabelSpreading(0.99)")
+
+
+def result(name: str) -> dict[str, Any]:
+    """Return a committed result."""
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def times(value: float) -> str:
+    """Return a factor in words."""
+    return f"{value:.0f} times" if value >= 10 else f"{value:.1f} times"
+
+
+def percent(ratio: float) -> str:
+    """Return by how many percent an error is lower or higher, in words."""
+    return f"{100 * abs(1 - ratio):.0f}% {'lower' if ratio < 1 else 'higher'}"
+
+
+def tables_facts() -> dict[str, Any]:
+    """Return the ratios of errors on tables that played no part in choosing settings, and where a peer is better."""
+    found = result("tables")
+    apart = {peer: halves["apart"] for peer, halves in found["ratios"].items() if "apart" in halves}
+    lost = sorted(
+        (name for name, best in found["best"].items() if best["ratio"] > 1),
+        key=lambda n: -found["best"][n]["ratio"],
+    )
+    splits = max(methods["squeak"]["splits"] for methods in found["errors"].values() if "squeak" in methods)
+    return {"apart": apart, "best": found["best"], "lost": lost, "splits": splits, "errors": found["errors"]}
+
+
+@cache
+def fit_time(peer: str) -> tuple[float, float, float]:
+    """Return the processor time of our fits over a peer's: geometric mean, smallest and largest of the tables."""
+    records = [json.loads(line) for line in (RESULTS / "tables.jsonl").read_text().splitlines()]
+    taken = by_split(records, "cpu_seconds")
+    ratios = [ratio for table in taken if (ratio := table_ratio(taken, table, "squeak", peer)) is not None]
+    return geometric_mean(ratios), min(ratios), max(ratios)
+
+
+def splits_words(splits: int) -> str:
+    """Return over how many splits a figure is."""
+    return "one random split of each table" if splits == 1 else f"up to {splits} random splits of each table"
+
+
+def labels_fact(data: str, labels: int) -> tuple[float, float]:
+    """Return the accuracy of HarmonicClassifier and of the better of two settings of LabelSpreading."""
+    row = next(r for r in result("graphs")["learning"] if r["data"] == data and r["labels"] == labels)
+    return row["mean"]["STABLE"], max(row["mean"][name] for name in SPREADING)
+
+
+def first_screen() -> str:
+    """Return the list of README's first screen: who gains, and by how much."""
+    tables, online, files = tables_facts(), result("online"), result("files")
+    apart, fit = tables["apart"], result("falkon")["parts"]["nycflights-1000"]
+    stream = online["peers"]["cadata"]
+    box = result("bandits")["bayes_opt"]
+    better = [name for name, r in box.items() if median(r["ours"]) < median(r["theirs"])]
+    ours, theirs = labels_fact("cora", 20)
+    unseen = online["unseen"].values()
+    ahead = sum(facts["ConKons"]["mean"] < min(facts["FOGD"]["mean"], facts["NOGD"]["mean"]) for facts in unseen)
+    return f"""
+- **You have a table and one column to predict.** `AutoRegressor` and `AutoClassifier` take a data frame with numbers, text, dates and gaps. On {apart["lightgbm"]["tables"]} tables that played no part in
+  choosing our settings, their error is {percent(apart["lightgbm"]["ratio"])} than LightGBM's, {percent(apart["hist"]["ratio"])} than HistGradientBoosting's and {percent(apart["catboost"]["ratio"])} than CatBoost's (geometric means,
+  everything at its defaults, {splits_words(tables["splits"])}). On {len(tables["lost"])} of all {len(tables["best"])} tables some other library is better, and
+  our fits take far longer: {fit_time("lightgbm")[0]:.0f} times the processor time of LightGBM and {fit_time("catboost")[0]:.1f} times that of CatBoost.
+- **Your rows arrive as a stream.** `ConKonsRegressor` learns each row as it comes. On cadata it is {times(stream["river singly over squeak"]["median"])} faster than river's `RBFSampler` with SGD, and its loss is
+  {stream["squeak singly"]["loss"]:.4f} where river's is {stream["river singly"]["loss"]:.4f}. On {ahead} of {len(unseen)} data sets that played no part in choosing settings it has a lower loss than two tuned first-order learners.
+- **Each evaluation of your function is expensive.** `minimize` searches a box by Bayesian optimisation. After 100 evaluations it is nearer to the minimum than bayes_opt on {len(better)} of {len(box)} test functions, and a step is
+  {min(r["speed"]["median"] for r in box.values()):.0f} to {max(r["speed"]["median"] for r in box.values()):.0f} times faster.
+- **You have a graph and few labels.** `HarmonicClassifier` labels {ours:.0f}% of the nodes of cora correctly from 20 labels; scikit-learn's `LabelSpreading` labels {theirs:.0f}%.
+- **Kernel methods do not fit into your memory.** One pass over a Parquet file of {files["rows"]:,} rows needs {files["parquet"]["peak_mb"]:.0f} MB in all. On {fit["rows"]:,} flights `KernelRidge` fits
+  {times(fit["speed"]["theirs"])} faster than scikit-learn's `Nystroem` + `Ridge`, with the same test error.
+"""
+
+
+def which_tool() -> str:
+    """Return the table of docs/which-tool.md: each library, where squeak was better and where it was not."""
+    tables, online, graphs = tables_facts(), result("online")["peers"], result("graphs")
+    apart, best = tables["apart"], tables["best"]
+    lost = ", ".join(
+        f"{name} ({percent(best[name]['ratio'])} than {METHODS[best[name]['peer']].title})"
+        for name in tables["lost"]
+    )
+    won = sorted(
+        (name for name in best if name in APART and best[name]["ratio"] < 1), key=lambda name: best[name]["ratio"]
+    )
+    parts = [r for name, r in result("falkon")["parts"].items() if name != "large"]
+    fits = [r["speed"]["theirs"] for r in parts]
+    half = result("half")["table"]
+    leverage = graphs["leverage"]
+    box = result("bandits")["bayes_opt"]
+    (cora, cora_theirs), (usps, usps_theirs) = labels_fact("cora", 20), labels_fact("usps", 100)
+    searched = apart.get("lightgbm_searched")
+    worse = [name for name, r in box.items() if median(r["ours"]) > median(r["theirs"])]
+    dense, sparse = max(graphs["dense"], key=lambda r: r["faster"]), min(graphs["dense"], key=lambda r: r["degree"])
+    uniform = half["casp"]["sizes"]["400"]
+    return f"""
+| library | where squeak was better | where it was not |
+|---|---|---|
+| LightGBM, CatBoost, HistGradientBoosting | error {percent(apart["lightgbm"]["ratio"])} than LightGBM's and {percent(apart["catboost"]["ratio"])} than CatBoost's on {apart["lightgbm"]["tables"]} tables that played no part in choosing settings, all at \
+defaults{f"; {percent(searched['ratio'])} than that of LightGBM after a random search ({searched['tables']} tables)" if searched else ""}; lower than that of every peer on {", ".join(won)} | error higher than that of the best peer on {lost}; a fit takes {fit_time("lightgbm")[0]:.0f} times the processor time of LightGBM's ({fit_time("lightgbm")[1]:.0f} to \
+{fit_time("lightgbm")[2]:.0f}), and {fit_time("catboost")[0]:.1f} times that of CatBoost's ({fit_time("catboost")[1]:.1f} to {fit_time("catboost")[2]:.0f}) |
+| scikit-learn: `Nystroem` + `Ridge` | fits {min(fits):.1f} to {max(fits):.1f} times faster, with the same test error | on casp 400 uniform rows as atoms have a test error of {uniform["uniform"][0]:.3f}, and 200 rows chosen by leverage scores have {uniform["leverage, half"][0]:.3f} |
+| scikit-learn: `LabelSpreading` | cora, 20 labels: {cora:.1f}% of the nodes are labelled correctly, theirs {cora_theirs:.1f}% | usps, 100 labels: {usps:.1f}%, theirs {usps_theirs:.1f}% |
+| scikit-learn: `RBFSampler` + SGD | loss {online["casp"]["squeak blocks"]["loss"]:.3f} on casp in blocks of 1,000 rows, theirs {online["casp"]["scikit-learn blocks"]["loss"]:.3f} | blocks of 1,000 rows: only {times(online["casp"]["scikit-learn blocks over squeak"]["median"])} faster |
+| river: `RBFSampler` + SGD | row by row {times(online["cadata"]["river singly over squeak"]["median"])} (cadata) and {times(online["casp"]["river singly over squeak"]["median"])} (casp) faster, with a lower loss | trees, drift detectors and forgetting: squeak has no such models |
+| bayes_opt (in place of Optuna and BoTorch, with which we have not measured ourselves) | a step is {min(r["speed"]["median"] for r in box.values()):.0f} to {max(r["speed"]["median"] for r in box.values()):.0f} times faster, and the regret after 100 steps is lower on {len(box) - len(worse)} of {len(box)} functions | \
+{"; ".join(f"{name}: regret {median(box[name]['ours']):.2f}, theirs {median(box[name]['theirs']):.2f}" for name in worse) or "none of those measured"} |
+| networkit: `ApproxSpanningEdge` | leverage of the edges of ego_twitter {times(leverage["ego_twitter"]["ratio"]["networkit"]["median"])} faster; median error {leverage["ego_twitter"]["errors"]["squeak"]["median"]:.3f}, theirs {leverage["ego_twitter"]["errors"]["networkit"]["median"]:.3f} | \
+ego_facebook: only {times(leverage["ego_facebook"]["ratio"]["networkit"]["median"])} faster |
+| the same graph without a sparsifier | a linear solve on {dense["graph"]} (mean degree {dense["degree"]:.0f}) is {times(dense["faster"])} faster on the sparsifier | {sparse["graph"]} (mean degree {sparse["degree"]:.0f}) keeps {100 * sparse["kept"]:.0f}% of its edges, and nothing is gained |
+"""

@@ -97,13 +97,14 @@ def _memory(atoms: int, width: int) -> float:
 
 def _time(source: Any, atoms: int, passes: int, learns: bool, workers: bool) -> list[str]:
     """Return what a fit would take here: reading, as measured on the first block, and arithmetic, as reckoned."""
-    from squeak.learners.choice import FLOP, KERNEL, Costs
+    from squeak.learners.choice import Costs
+    from squeak.learners.sampled import FLOP, value_cost
 
     begin = time.perf_counter()
     block = next(iter(source.blocks()))
     reading = (time.perf_counter() - begin) / len(block.X)
     rows, width = source.n_rows or 1_000_000, len(source.feature_names)
-    screening = 1e-9 * rows * atoms * (KERNEL + 2 * (width + atoms) * FLOP) if learns else 0.0
+    screening = 1e-9 * rows * atoms * (value_cost(width, False) + 2 * atoms * FLOP) if learns else 0.0
     solving = passes * Costs.of(rows, atoms, width, single=False, budget=0.0).direct
     read, cores = (passes + learns) * rows * reading, os.cpu_count() or 1
     each = "" if source.n_rows is not None else " for every million rows"

@@ -254,8 +254,8 @@ def progressive_validation(
     classes : array of labels, optional
         All labels that may come. A classifier needs them unless the first block holds them all.
     each : callable, optional
-        A function that is called after every block with what ``test_then_train_blocks`` gave for it and the number of
-        rows before it. Use it for predictions that are wanted as the pass goes on.
+        A function that is called after every block with what ``test_then_train_blocks`` gave for it and the number
+        of rows before it. Use it for predictions that are wanted as the pass goes on.
     verbose : int
         1 shows a progress bar with the loss so far.
 

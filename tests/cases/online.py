@@ -15,7 +15,7 @@ from tests.cases import case, classes, points, targets
 N = 260
 NAMES = (
     *("Kons", "SketchedKons", "ProsNKons", "ConKons", "BudgetKons"),
-    *("KernelOGD", "FOGD", "NOGD", "DualSGD", "Projectron"),
+    *("MixedKons", "KernelOGD", "FOGD", "NOGD", "DualSGD", "Projectron"),
 )
 OPTIONS = {
     "BudgetKons": {"max_atoms": 20},

@@ -18,7 +18,14 @@ from squeak.dpp import DPP
 from squeak.graphs import StreamSparsifier
 from squeak.graphs.sample import EdgeSample
 from squeak.kernels import RBF, Laplacian, Linear, Matern, Metric, PairwiseKernel, Polynomial
-from squeak.learners import DivideAndConquerRidge, KernelCCA, KernelGradientDescent, NytroRegressor
+from squeak.learners import (
+    BasicFalkon,
+    DivideAndConquerRidge,
+    KernelCCA,
+    KernelGradientDescent,
+    NytroRegressor,
+    QuadratureFeatures,
+)
 from tests.core.mutations import put_together, taken_apart
 
 N = 40
@@ -275,6 +282,9 @@ SPECIMENS: dict[str, Specimen] = {
     "kernel-gradient-descent": Specimen(
         lambda: KernelGradientDescent(RBF(1.0), max_iter=20).fit(X, Y), use_learner
     ),
+    "basic-falkon": Specimen(
+        lambda: BasicFalkon(RBF(1.0), max_atoms=8, max_iter=5, random_state=0).fit(X, Y), use_learner
+    ),
     "divide-and-conquer-ridge": Specimen(
         lambda: DivideAndConquerRidge(RBF(1.0), n_parts=3, random_state=0).fit(X, Y), use_learner
     ),
@@ -294,6 +304,7 @@ SPECIMENS: dict[str, Specimen] = {
     "nystroem": Specimen(
         lambda: squeak.Nystroem(kernel=RBF(1.0), max_atoms=12, random_state=0).fit(X), use_learner
     ),
+    "quadrature-features": Specimen(lambda: QuadratureFeatures(RBF(1.0), n_features=30).fit(X), use_learner),
     "random-features": Specimen(
         lambda: squeak.RandomFeatures(RBF(1.0), n_features=20, random_state=0).fit(X), use_learner
     ),

@@ -36,7 +36,7 @@ ESTIMATORS = [
     Nystroem(KERNEL),
     Nystroem(KERNEL, form="triangular"),
     KernelBlend([KERNEL], max_atoms=20, search_atoms=20, rounds=1, random_state=0),
-    LocalExperts(KernelRidge(KERNEL, max_atoms=20), leaf_rows=40, split_kernel=KERNEL, random_state=0),
+    LocalExperts(KernelRidge(KERNEL, max_atoms=40), leaf_rows=40, split_kernel=KERNEL, random_state=0),
     LocalExperts(KernelClassifier(KERNEL, max_atoms=20), leaf_rows=40, split_kernel=KERNEL, random_state=0),
     AutoRegressor(),
     AutoClassifier(),

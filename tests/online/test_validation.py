@@ -209,8 +209,8 @@ def test_the_command_learns_and_saves_and_goes_on(table, data, tmp_path, monkeyp
     assert "loss=" in bar
     assert (tmp_path / "f.png").stat().st_size > 5000
     loss = float(shown.split("progressive squared error ")[1].split(";")[0])
-    source = squeak.rows(str(table), "y", drop=["way"], scale="standard")
-    model = ConKonsRegressor(RBF("median"), random_state=0)
+    source = squeak.rows(str(table), "y", drop=["way"])
+    model = ConKonsRegressor(RBF("median"), random_state=0)  # scales are learned on the way, as by the command
     assert loss == pytest.approx(progressive_validation(model, source).mean_loss, rel=1e-4)
     assert squeak.load(out).n_seen_ == 900
     code, shown, _ = run(monkeypatch, capsys, "online", table, "--target", "y", "--resume", out, "-o", out, "-q")
@@ -255,7 +255,7 @@ def test_the_command_learns_labels(table, monkeypatch, capsys):
             "--max-atoms, --step cannot change",
         ),
         (["--target", "y", "--figure", "x.bmp"], 2, "--figure ends in"),
-        (["--target", "way", "--drop", "y"], 1, "the target is text ('up'); use --task classification"),
+        (["--target", "way", "--task", "regression"], 1, "the target is text ('up'); use --task classification"),
     ],
 )
 def test_the_command_says_what_is_wrong(table, arguments, code, message, monkeypatch, capsys):

@@ -69,6 +69,7 @@ def every_kind():
         "kernel-ridge-cv": lambda: squeak.KernelRidgeCV(**small).fit(X, y),
         "kernel-classifier": lambda: squeak.KernelClassifier(**small).fit(X, labels),
         "kernel-gradient-descent": lambda: learners.KernelGradientDescent(RBF(1.0), random_state=0).fit(X, y),
+        "basic-falkon": lambda: learners.BasicFalkon(**small).fit(X, y),
         "divide-and-conquer-ridge": lambda: learners.DivideAndConquerRidge(RBF(1.0), random_state=0).fit(X, y),
         "nytro-regressor": lambda: learners.NytroRegressor(**small).fit(X, y),
         "kernel-blend": lambda: learners.KernelBlend([RBF("learned")], max_atoms=40, random_state=0).fit(X, y),
@@ -81,6 +82,7 @@ def every_kind():
         "kernel-k-means": lambda: squeak.KernelKMeans(3, **small).fit(X),
         "kernel-cca": lambda: squeak.KernelCCA(2, **small, kernel_y=RBF(1.0)).fit(X, Y),
         "nystroem": lambda: squeak.Nystroem(**small).fit(X),
+        "quadrature-features": lambda: learners.QuadratureFeatures(RBF(1.0), n_features=60).fit(X),
         "random-features": lambda: squeak.RandomFeatures(RBF(1.0), n_features=60, random_state=0).fit(X),
         "random-feature-regressor": lambda: squeak.RandomFeatureRegressor(
             RBF(1.0), n_features=60, random_state=0

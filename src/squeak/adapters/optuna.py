@@ -121,9 +121,12 @@ class SqueakSampler(optuna.samplers.BaseSampler):
 
 
 def _side(side: BaseDistribution) -> Any:
-    """Return one of our sides for one of Optuna's; of categories the numbers, for 1 and True may both be there."""
+    """Return one of our sides for one of Optuna's; of categories the numbers.
+
+    Optuna takes True for 1 where both are choices, so a choice that is equal to an earlier one is left out.
+    """
     if isinstance(side, CategoricalDistribution):
-        return Categorical(range(len(side.choices)))
+        return Categorical([i for i, choice in enumerate(side.choices) if side.to_internal_repr(choice) == i])
     if isinstance(side, IntDistribution):
         return Integer(side.low, side.high, side.log) if side.step == 1 else Real(side.low, side.high, side.log)
     if isinstance(side, FloatDistribution):

@@ -120,8 +120,8 @@ class BoxUCB(SavedBox, Runs):
             check_positive("oversampling", oversampling),
             check_factor(batch_factor),
         )
-        if len(self.space.sides) > qmc.Sobol.MAXDIM:
-            raise ValueError(f"the box has {len(self.space.sides):,} sides; {qmc.Sobol.MAXDIM:,} are the most")
+        if self.space.width > qmc.Sobol.MAXDIM:
+            raise ValueError(f"the box has {self.space.width:,} columns; {qmc.Sobol.MAXDIM:,} are the most")
         self._seed = draw_seed(random_state)
         self._rows: Array = np.zeros((64, self.space.width))
         self._values: Array = np.zeros(64)

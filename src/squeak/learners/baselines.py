@@ -282,7 +282,7 @@ class BasicFalkon(_Expansion, DictionaryLearner):
     n_iter_ : int
     step_ : float
         The step that was taken.
-    residuals_ : list of float
+    residuals_ : array
         The gradient's norm before every step and after the last one, relative to the first; the largest of all
         outputs.
     dictionary_, kernel_
@@ -305,9 +305,17 @@ class BasicFalkon(_Expansion, DictionaryLearner):
     >>> X = rng.uniform(-3, 3, (800, 1))
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(800)
     >>> model = BasicFalkon(RBF(1.0), alpha=0.1, max_atoms=40, random_state=0).fit(X, y)
-    >>> bool(model.score(X, y) > 0.95), model.residuals_[-1] < 0.01
+    >>> bool(model.score(X, y) > 0.95), bool(model.residuals_[-1] < 0.01)
     (True, True)
     """
+
+    kind: ClassVar[str] = "basic-falkon"
+    _state: ClassVar[Layout] = {
+        **_COEFFICIENTS,
+        "n_iter_": state.whole(),
+        "step_": state.number(0.0),
+        "residuals_": state.numbers("steps", low=0.0),
+    }
 
     alpha: float = field(default=1.0, kw_only=False)
     step: float | None = None
@@ -347,14 +355,14 @@ class BasicFalkon(_Expansion, DictionaryLearner):
         right = P.half(values.sum(ProductTerm(seen, None, targets=True))[0])
         self.step_ = self._length(product, right.shape[0], seed) if self.step is None else float(self.step)
         gamma, size = np.zeros_like(right), np.maximum(np.linalg.norm(right, axis=0), np.finfo(np.float64).tiny)
-        gradient, self.residuals_ = -right, [1.0]
-        while len(self.residuals_) <= steps and self.residuals_[-1] > tol:
+        gradient, residuals = -right, [1.0]
+        while len(residuals) <= steps and residuals[-1] > tol:
             gamma = gamma - self.step_ * gradient
             gradient = product(gamma) - right
-            self.residuals_.append(float(np.max(np.linalg.norm(gradient, axis=0) / size)))
-            if self.residuals_[-1] > 1 / np.finfo(np.float32).eps:
+            residuals.append(float(np.max(np.linalg.norm(gradient, axis=0) / size)))
+            if residuals[-1] > 1 / np.finfo(np.float32).eps:
                 raise ValueError(f"the descent diverges: step {self.step_:g} is above 2/‖BᵀHB‖; leave it out")
-        self.n_iter_ = len(self.residuals_) - 1
+        self.n_iter_, self.residuals_ = len(residuals) - 1, np.array(residuals)
         self._keep(features.mixing @ P.back(gamma), data.y)
         self.dictionary_ = d
         return self

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from squeak.core import state
 from squeak.core.constructors import parameters
 from squeak.core.fourier import FourierFeatures
 from squeak.core.kernels import RBF, Scaled, resolve
 from squeak.core.kernels.width import checked_width
+from squeak.core.saved import Layout
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array
 from squeak.data import by_blocks
@@ -68,6 +70,9 @@ class QuadratureFeatures(Transformer, FourierLearner):
     >>> Z.shape, bool(np.abs(Z @ Z.T - RBF(0.5)(X)).max() < 1e-8)
     ((100, 144), True)
     """
+
+    kind: ClassVar[str] = "quadrature-features"
+    _state: ClassVar[Layout] = {"heights_": state.numbers("features", low=0.0), "n_nodes_": state.whole(low=2)}
 
     n_nodes_: int = field(init=False)
     heights_: Array = field(init=False)

@@ -114,6 +114,9 @@ class CsvReader(Reader):
                 self._types[name] = next(types_of(known or "number"), pa.float64())
             elif kind == "number" and not pa.types.is_boolean(field.type):
                 self._types[name] = pa.float64()
+            elif kind == "date" and getattr(field.type, "unit", None) == "ns":
+                # Arrow before 16 wraps dates that nanoseconds cannot hold; microseconds hold all, and are what is used
+                self._types[name], self._odd[name] = pa.timestamp("us", tz=field.type.tz), set()
             else:
                 self._types[name] = field.type
             if name in needed and known != "text":

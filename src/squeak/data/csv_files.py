@@ -115,7 +115,7 @@ class CsvReader(Reader):
             elif kind == "number" and not pa.types.is_boolean(field.type):
                 self._types[name] = pa.float64()
             elif kind == "date" and getattr(field.type, "unit", None) == "ns":
-                # Arrow before 16 wraps dates that nanoseconds cannot hold; microseconds hold all, and are what is used
+                # Arrow before 16 wraps dates that nanoseconds cannot hold; microseconds hold all of them
                 self._types[name], self._odd[name] = pa.timestamp("us", tz=field.type.tz), set()
             else:
                 self._types[name] = field.type

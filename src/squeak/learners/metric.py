@@ -2,8 +2,8 @@
 
 The model so far, f = Σ_j c_j k(·, z_j), tells by its gradients where it changes: G = (1/n) Σ_x ∇f(x)∇f(x)ᵀ, summed
 over outputs. Rows are then multiplied by T with TᵀT ∝ G, and the model is solved anew. A few rounds settle. Other
-widths are tried where a round hardly helps. Of all rounds, each at its best penalty, the one with the least error on
-rows kept back is taken.
+widths are tried where a round hardly helps. Of all rounds, each at its best penalty, the one with the least error
+on rows kept back is taken.
 
 References
 ----------

@@ -29,8 +29,8 @@ class QuadratureFeatures(Transformer, FourierLearner):
     column, that is ω = √2·h/length_scale with the product of the nodes' weights p: φ(x) = (√p·cos(ω·x),
     √p·sin(ω·x)) over all of them, where ω and −ω, which have the same features, count once with twice the weight.
     The largest error of φ(x)·φ(y) against k(x, y) falls faster than exponentially in m, where that of M random
-    features falls like M^(−1/2). But there are m^d features for d columns, so it is for d up to about four, and for rows within a
-    few widths of each other: beyond that the nodes do not follow the cosine.
+    features falls like M^(−1/2). But there are m^d features for d columns, so it is for d up to about four, and for
+    rows within a few widths of each other: beyond that the nodes do not follow the cosine.
 
     Parameters
     ----------

@@ -5,9 +5,18 @@ import pandas as pd
 import pytest
 
 import squeak
-from squeak import KernelClassifier, KernelPCA, KernelRidge, KernelRidgeCV, Nystroem, Squeak
+from squeak import (
+    KernelBlend,
+    KernelClassifier,
+    KernelPCA,
+    KernelRidge,
+    KernelRidgeCV,
+    LocalExperts,
+    Nystroem,
+    Squeak,
+)
 from squeak.core.rows import refuse_hidden
-from squeak.kernels import RBF
+from squeak.kernels import RBF, Laplacian, Metric
 from squeak.samplers import BlessR, RPCholesky, Uniform
 from tests.test_state_machines import LABELS, SUBJECTS, Y, bad_rows
 from tests.test_state_machines import X as ROWS
@@ -155,3 +164,34 @@ def test_another_number_of_outputs_is_refused(waves):
     model = KernelRidge(RBF(1.0), dictionary=X[:20]).partial_fit(X[:100], np.c_[y, y][:100])
     with pytest.raises(ValueError, match="another number of outputs"):
         model.partial_fit(X[100:], y[100:, None])
+
+
+def experts(**given):
+    return LocalExperts(leaf_rows=60, random_state=0, **given)
+
+
+LOADED = {
+    "kernels": lambda: KernelBlend(
+        [RBF("learned"), Metric(Laplacian("learned"), None)],
+        max_atoms=30,
+        rounds=1,
+        search_atoms=25,
+        random_state=0,
+    ),
+    "sampler": lambda: KernelRidge(RBF(1.0), sampler=BlessR(max_atoms=20), random_state=0),
+    "dictionary": lambda: KernelRidge(RBF(1.0), dictionary=ROWS[:20]),
+    "estimator": lambda: experts(estimator=KernelRidge(RBF(0.7), max_atoms=20), split_kernel=RBF(2.0)),
+    "blend": lambda: experts(
+        estimator=KernelBlend([RBF(1.0)], max_atoms=20, rounds=1, search_atoms=25), split_kernel=RBF(2.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LOADED)
+def test_a_loaded_model_is_fitted_again_as_the_one_that_was_saved(case, tmp_path):
+    """Kernels, samplers and estimators that were given as parameters are in the file."""
+    model = LOADED[case]().fit(ROWS, Y)
+    model.save(tmp_path / "m.sqk")
+    loaded = squeak.load(tmp_path / "m.sqk")
+    assert np.array_equal(loaded.predict(ROWS), model.predict(ROWS))
+    assert np.array_equal(loaded.fit(ROWS, 1 - Y).predict(ROWS), LOADED[case]().fit(ROWS, 1 - Y).predict(ROWS))

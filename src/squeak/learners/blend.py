@@ -57,7 +57,6 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         ``Metric(RBF("learned"), None)`` learns a linear map. From a kernel with numbers, width and metric are
         refined. The default is the product Laplacian with a width for each column, and the RBF and the Matérn-½
         kernel behind a linear map.
-        They are not stored with a saved model: give them again before a fit that follows loading.
     max_atoms : int, optional
         The largest number of atoms for each kernel. If there are no more rows than that, every row is an atom. By
         default that is so for up to 6,000 rows, and more rows have 1,000 atoms.

@@ -10,9 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import state, storage
+from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.rows import width_of
 from squeak.core.saved import Layout, NestedPiece, fill, put_together, take_apart
 from squeak.data import Preprocessing
+from squeak.samplers.base import Sampler
 from squeak.samplers.dictionary import Dictionary
 
 STORED = (bool, int, float, str, list)
@@ -20,6 +22,9 @@ CURVES = ("residuals_", "validation_errors_")
 """What a solver records of its way, kept for reports; the last values where there are very many."""
 
 MOST_VALUES = 10_000
+
+OWN = "own"
+"""Stands for a dictionary that was given: the file holds it as what the learner stands on."""
 
 
 class StoredLearner(BaseEstimator):
@@ -77,6 +82,7 @@ class StoredLearner(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         content |= {
             "parameters": {n: value for n, value in params.items() if value is None or isinstance(value, STORED)},
+            "objects": _objects_to_data(self),
             self._columns_part: getattr(self, "n_features_in_", None),
             "feature_names": None if names is None else [str(name) for name in names],
         }
@@ -99,6 +105,10 @@ class StoredLearner(BaseEstimator):
         model = cls(**state.parameters(cls, content["parameters"]))
         found = put_together({**cls._foundation, **cls._state}, arrays, content, kernel)
         fill(model, found)._restore(found)
+        objects = _objects_from_data(content.get("objects", {}))
+        if objects.pop("dictionary", None) == OWN:
+            objects["dictionary"] = getattr(model, "dictionary_", None)
+        model.set_params(**objects)
         model._restore_columns(content[cls._columns_part], content["feature_names"])
         curves = {f"curve_{name}": state.numbers(name, optional=True) for name in CURVES}
         for name, values in state.checked(curves, arrays, {}).items():
@@ -131,3 +141,62 @@ def _plain(value: Any) -> Any:
         numbers = np.asarray(value)
         return numbers.tolist() if numbers.ndim == 1 and numbers.dtype.kind in "iuf" else object()
     return value
+
+
+def _objects_to_data(model: Any) -> dict[str, Any]:
+    """Return as JSON data those parameters that are kernels, samplers or estimators; one that is code is left out.
+
+    The parameter ``kernel`` is not among them: the kernel that was fitted is stored, with every width a number.
+    """
+    given = {n: v for n, v in model.get_params(deep=False).items() if n != "kernel" and v is not None}
+    found = {name: _object_to_data(value) for name, value in given.items()}
+    if "dictionary" in given:
+        found["dictionary"] = OWN
+    return {name: data for name, data in found.items() if data is not None}
+
+
+def _object_to_data(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        items = [_object_to_data(item) for item in value]
+        return items if items and None not in items else None
+    if _known_classes().get(type(value).__name__) is not type(value):
+        kernel = kernel_to_data(value) if hasattr(value, "get_params") else None
+        return None if kernel is None else {"kernel": kernel}
+    params = {name: _plain(inner) for name, inner in value.get_params(deep=False).items()}
+    plain = {name: inner for name, inner in params.items() if inner is None or isinstance(inner, STORED)}
+    own = getattr(value, "kernel", None)
+    objects = _objects_to_data(value) | ({} if own is None else {"kernel": _object_to_data(own)})
+    return {"class": type(value).__name__, "parameters": plain, "objects": objects}
+
+
+def _objects_from_data(given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ValueError("its parameters are damaged")
+    return {name: OWN if data == OWN else _object_from_data(data) for name, data in given.items()}
+
+
+def _object_from_data(data: Any, depth: int = 0) -> Any:
+    if depth > 4:
+        raise ValueError("its parameters are damaged")
+    if isinstance(data, list):
+        return [_object_from_data(item, depth + 1) for item in data]
+    if isinstance(data, dict) and set(data) == {"kernel"}:
+        return kernel_from_data(data["kernel"])
+    found = _known_classes().get(data.get("class", "")) if isinstance(data, dict) else None
+    if found is None:
+        raise ValueError("its parameters are damaged")
+    made = found(**state.parameters(found, data["parameters"]))
+    return made.set_params(
+        **{name: _object_from_data(inner, depth + 1) for name, inner in data["objects"].items() if inner != OWN}
+    )
+
+
+def _known_classes() -> dict[str, Any]:
+    """Return our samplers and learners by their names."""
+    found, open_ = {}, [Sampler, StoredLearner]
+    while open_:
+        cls: Any = open_.pop()
+        open_ += cls.__subclasses__()
+        if cls.__module__.startswith("squeak.") and not cls.__name__.startswith("_"):
+            found[cls.__name__] = cls
+    return found

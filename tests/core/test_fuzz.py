@@ -138,6 +138,27 @@ def changed(tmp_path, name, change):
     return path
 
 
+def changed_array(tmp_path, name, array, make):
+    """Return the path of a specimen's file in which one array is another, with its description made to fit."""
+    members = taken_apart(fuzzing.files_of(tmp_path, name)[name])
+    stream = io.BytesIO()
+    np.save(stream, make(np.load(io.BytesIO(members[f"{array}.npy"]))))
+    path = tmp_path / "changed.sqk"
+    path.write_bytes(put_together({**members, f"{array}.npy": stream.getvalue()}))
+    return path
+
+
+def test_a_penalty_of_zero_is_refused(tmp_path):
+    """It is divided by: the standard deviations would be infinite."""
+    with pytest.raises(StorageError, match="'alpha' holds NaN, or lies outside"):
+        squeak.load(changed(tmp_path, "kernel-ridge", lambda content: content.update(alpha=0)))
+
+
+def test_a_model_without_a_single_score_is_refused(tmp_path):
+    with pytest.raises(StorageError, match="do not fit each other"):
+        squeak.load(changed_array(tmp_path, "auto-regressor", "scores", lambda scores: scores[:0]))
+
+
 def deep(content):
     width = 1.0
     for _ in range(900):

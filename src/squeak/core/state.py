@@ -28,6 +28,9 @@ HUGE = 1e300
 LEAST = 1e-100
 """No positive number of a state is lower: others are divided by it and by its square root."""
 
+TINY = 1e-300
+"""No penalty is lower."""
+
 MOST = 2**62
 """No whole number of a state is larger: sums must not overflow."""
 

@@ -94,7 +94,7 @@ def _refused(name: str, expected: str, value: Any) -> InputError:
 
 
 def _leave_out(name: Any) -> Advice:
-    return Advice("leave it out with {}", "drop", [name])
+    return Advice("leave it out with {}", "drop", [name], python="leave it out: squeak.rows(..., {})")
 
 
 def _choices(value: Any) -> list[Any]:

@@ -216,7 +216,8 @@ class AutoLearner(RowLearner):
         owners, flat, leaves = found["_owners"], found["_flat"], self.tree_.n_leaves
         parts = [*flat, *found["spread_"]]
         outputs = {one.coef.shape[1] for one in parts} | {self.scores_.shape[1]}
-        if len(owners) != len(flat) or owners.max() > leaves or len(outputs) > 1 or len(found["spread_"]) != 1:
+        fits = len(owners) == len(flat) and owners.max() <= leaves and len(found["spread_"]) == len(outputs) == 1
+        if not fits or not len(self.scores_):
             raise ValueError("the parts of the model do not fit each other")
         if any(one.atoms.shape[1] != self.tree_.columns for one in parts):
             raise ValueError("the atoms do not have the columns of the tree")

@@ -103,7 +103,7 @@ class KernelClassifier(Classifier, RidgeLearner):
     _state: ClassVar[Layout] = {
         "dual_coef_": state.numbers("m", "outputs?", low=-state.HUGE, high=state.HUGE),
         "intercept_": state.numbers("outputs", low=-state.HUGE, high=state.HUGE),
-        "alpha_": state.number(low=0.0),
+        "alpha_": state.number(low=state.TINY),
         "solver_": state.text(),
         "classes_": LabelsPiece("classes_dtype"),
         "_calibration.slope": state.number(low=-state.HUGE, high=state.HUGE, optional=True),

@@ -114,7 +114,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
         "intercept_": state.numbers("intercepts", low=-state.HUGE, high=state.HUGE),
         "_gram": state.numbers("r", "r", optional=True),
         "_feature_map.mixing": state.numbers("m", "r", optional=True),
-        "alpha_": state.number(low=0.0),
+        "alpha_": state.number(low=state.TINY),
         "regularised": state.flag(),
         "solver_": state.text(),
         "_estimated": state.flag(optional=True),

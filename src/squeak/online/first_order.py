@@ -157,9 +157,9 @@ class SupportLearner(GradientLearner):
 
     def _take(self, found: dict[str, Any]) -> None:
         atoms, empty = found["atoms"], found.pop("empty")
-        if empty != (atoms is None) or (empty and len(found["coefficients"])):
+        if empty != (atoms is None) or empty == bool(len(found["coefficients"])):
             raise ValueError("the learner's rows do not fit its coefficients")
-        if atoms is not None and n_rows(atoms):
+        if atoms is not None:
             check_stored(self.kernel, atoms)
         super()._take(found)
 

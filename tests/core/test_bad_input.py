@@ -209,7 +209,7 @@ KINDS = {
     ),
     "column without values": (
         lambda f: squeak.rows(good().assign(delay=None)),
-        r"column 'delay' has no values at all in the first rows; leave it out: squeak.rows\(..., drop=\['delay'\]\)",
+        r"column 'delay' has no values at all in the first rows; leave it out: squeak.rows\(..., drop=\['delay'\]",
     ),
     "mixed types": (
         lambda f: squeak.rows(pd.DataFrame({"a": [1, "x"]})),

@@ -21,11 +21,15 @@ PROMISED = 2 * ACCEPTED + 4 * GAIN
 """Of the objective: rounded values and what is left to gain."""
 
 
-@pytest.fixture(scope="module")
-def data():
+def rows_and_targets():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, 3))
     return X, np.sin(2 * X[:, 0]) + np.tanh(X[:, 1]) + 0.2 * rng.standard_normal(N)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rows_and_targets()
 
 
 def objective(kernel, atoms, X, Y, w, alpha, coef):

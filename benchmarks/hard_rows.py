@@ -2,7 +2,7 @@
 
     python -m benchmarks.hard_rows
 
-The rows, and the dense solution in float64 that they are compared with, are those of ``tests/learners/test_kept.py``:
+The rows, and the dense solution in float64 beside them, are those of ``tests/learners/test_kept.py``:
 3,000 rows, 120 atoms, ``solver="kept"``, and nine values of alpha from 1e-8·n to n. For each kind of rows the table
 says how many fits stayed in float32, the largest gap of these as a part of the objective, and how many were solved
 in float64. The table of ``docs/learners.md`` is this one.
@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from tests.learners.test_kept import HOSTILE, M, N, gap, kept, rows_and_targets
 
 from squeak.kernels import RBF
-from tests.learners.test_kept import HOSTILE, M, N, gap, kept, rows_and_targets
 
 
 def cases() -> dict[str, list[tuple[Any, Any, float, Any]]]:

@@ -152,8 +152,8 @@ def test_storing_the_acceptance_ratio_is_caught(X, monkeypatch):
 def test_screening_that_gives_up_too_many_rows_is_caught(X, monkeypatch):
     real = stream_room.screen
 
-    def hasty(scorer, rows, uniforms, **chance):
-        found = real(scorer, rows, uniforms, **chance)
+    def hasty(scorer, rows, uniforms, chance):
+        found = real(scorer, rows, uniforms, chance)
         return found[np.asarray(uniforms)[found] < 0.85]
 
     monkeypatch.setattr(stream_room, "screen", hasty)

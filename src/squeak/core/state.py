@@ -31,6 +31,9 @@ LEAST = 1e-100
 TINY = 1e-300
 """No penalty is lower."""
 
+BELOW_ONE = 1.0 - 2.0**-53
+"""The largest number below 1, for parts of which something must be left."""
+
 MOST = 2**62
 """No whole number of a state is larger: sums must not overflow."""
 

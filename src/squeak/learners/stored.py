@@ -144,15 +144,13 @@ def _plain(value: Any) -> Any:
 
 
 def _objects_to_data(model: Any) -> dict[str, Any]:
-    """Return as JSON data those parameters that are kernels, samplers or estimators; one that is code is left out.
-
-    The parameter ``kernel`` is not among them: the kernel that was fitted is stored, with every width a number.
-    """
-    given = {n: v for n, v in model.get_params(deep=False).items() if n != "kernel" and v is not None}
-    found = {name: _object_to_data(value) for name, value in given.items()}
-    if "dictionary" in given:
+    """Return as JSON data those parameters that are kernels, samplers or estimators; one that is code is left out."""
+    given = model.get_params(deep=False)
+    found = {name: _object_to_data(value) for name, value in given.items() if value is not None}
+    if given.get("dictionary") is not None:
         found["dictionary"] = OWN
-    return {name: data for name, data in found.items() if data is not None}
+    left_open = {"kernel": None} if "kernel" in given and given["kernel"] is None else {}
+    return {name: data for name, data in found.items() if data is not None} | left_open
 
 
 def _object_to_data(value: Any) -> Any:
@@ -164,15 +162,13 @@ def _object_to_data(value: Any) -> Any:
         return None if kernel is None else {"kernel": kernel}
     params = {name: _plain(inner) for name, inner in value.get_params(deep=False).items()}
     plain = {name: inner for name, inner in params.items() if inner is None or isinstance(inner, STORED)}
-    own = getattr(value, "kernel", None)
-    objects = _objects_to_data(value) | ({} if own is None else {"kernel": _object_to_data(own)})
-    return {"class": type(value).__name__, "parameters": plain, "objects": objects}
+    return {"class": type(value).__name__, "parameters": plain, "objects": _objects_to_data(value)}
 
 
 def _objects_from_data(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ValueError("its parameters are damaged")
-    return {name: OWN if data == OWN else _object_from_data(data) for name, data in given.items()}
+    return {name: data if data in (OWN, None) else _object_from_data(data) for name, data in given.items()}
 
 
 def _object_from_data(data: Any, depth: int = 0) -> Any:
@@ -186,9 +182,8 @@ def _object_from_data(data: Any, depth: int = 0) -> Any:
     if found is None:
         raise ValueError("its parameters are damaged")
     made = found(**state.parameters(found, data["parameters"]))
-    return made.set_params(
-        **{name: _object_from_data(inner, depth + 1) for name, inner in data["objects"].items() if inner != OWN}
-    )
+    inner = {name: value for name, value in data["objects"].items() if value not in (OWN, None)}
+    return made.set_params(**{name: _object_from_data(value, depth + 1) for name, value in inner.items()})
 
 
 def _known_classes() -> dict[str, Any]:

@@ -91,7 +91,7 @@ class Dictionary(Saved):
         "oversampling": state.number(low=state.LEAST, optional=True),
         "ridge": state.number(low=state.LEAST),
         "n_seen": state.whole(low=1),
-        "eps": state.number(low=0.0, high=1.0),
+        "eps": state.number(low=0.0, high=state.BELOW_ONE),
         "calibrated": state.flag(),
         "indices": state.wholes("m"),
         "probabilities": state.numbers("m", low=state.LEAST, high=1.0),

@@ -14,7 +14,7 @@ from squeak.core.kernels.base import diagonal
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import label_of, n_rows, take, width_of
 from squeak.core.saved import KernelPiece, Layout, NestedPiece, Parts, RowsPiece, put_together, take_apart
-from squeak.core.state import LEAST, checked, number, numbers, parts, seed, whole, wholes
+from squeak.core.state import BELOW_ONE, LEAST, checked, number, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import Preprocessing
 from squeak.samplers.base import Plan
@@ -141,7 +141,7 @@ PLAN = {
     "ridge": number(low=LEAST),
     "oversampling": number(low=LEAST),
     "copies": whole(low=1),
-    "eps": number(low=0.0, high=1.0),
+    "eps": number(low=0.0, high=BELOW_ONE),
     "max_atoms": whole(low=1, optional=True),
 }
 STATE: Layout = {

@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
 
 
 def _objects_to_data(model: Any) -> dict[str, Any]:
-    """Return as JSON data those parameters that are kernels, samplers or estimators; one that is code is left out."""
+    """Return those parameters that are kernels, samplers or estimators, as JSON data; code is left out."""
     given = model.get_params(deep=False)
     found = {name: _object_to_data(value) for name, value in given.items() if value is not None}
     if given.get("dictionary") is not None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -826,3 +827,15 @@ def test_the_command_learns_truth_values_as_classes(kind, tmp_path):
     assert (pd.read_csv(found)["prediction"] == frame["late"]).mean() > 0.9
     assert CliRunner().invoke(app, [*options, "--task", "regression"]).exit_code == 0
     assert not hasattr(squeak.load(model), "classes_")
+
+
+@pytest.mark.parametrize("write", [pq.write_table, feather.write_feather])
+def test_row_numbers_of_pandas_are_no_column(write, tmp_path):
+    """A frame whose rows were shuffled is written with their numbers, and read as the frame is."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.random(40), "y": rng.random(40)}).iloc[rng.permutation(40)]
+    path = tmp_path / ("rows.parquet" if write is pq.write_table else "rows.feather")
+    write(pa.Table.from_pandas(frame), path)
+    ours, theirs = squeak.rows(path, "y").collect()[0], squeak.rows(frame, "y").collect()[0]
+    assert ours.shape == (40, 1)
+    assert np.array_equal(ours, theirs)

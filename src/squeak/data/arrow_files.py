@@ -25,13 +25,13 @@ class ArrowReader(GroupReader):
                 return schema, [sum(batch.num_rows for batch in opened)]
             return schema, [opened.get_batch(number).num_rows for number in range(opened.num_record_batches)]
 
-    def _batches(self, file: Any, group: int, columns: list[str] | None, size: int) -> Iterator[Any]:
+    def _batches(self, file: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
         import pyarrow as pa
 
         with _opened(file, columns) as opened:
             streamed = isinstance(opened, pa.RecordBatchStreamReader)
             for batch in opened if streamed else [opened.get_batch(group)]:
-                chosen = batch if columns is None else batch.select(columns)
+                chosen = batch.select(columns)
                 for begin in range(0, chosen.num_rows, size):
                     yield chosen.slice(begin, size)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -23,6 +24,9 @@ from squeak.data.pieces import Piece
 from squeak.data.preprocessing import check_names
 from squeak.data.readers import Reader
 
+UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls the row numbers that it writes beside the columns: a data frame does not count them either."""
+
 
 class GroupReader(Reader):
     """Rows of files with a schema; each group of rows is a part."""
@@ -38,7 +42,7 @@ class GroupReader(Reader):
         """Return the schema of an open file, and the number of rows of every group."""
 
     @abstractmethod
-    def _batches(self, file: Any, group: int, columns: list[str] | None, size: int) -> Iterator[Any]:
+    def _batches(self, file: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
         """Yield the rows of one group of an open file, with the columns named, in batches of about ``size``."""
 
     def __init__(self, paths: list[AnyPath], wanted: Wanted) -> None:
@@ -58,8 +62,8 @@ class GroupReader(Reader):
             kinds = {field.name: kind_of(field.type) for field in schema}
             narrow = {field.name for field in schema if str(field.type) in ("float", "halffloat")}
             if path == paths[0]:
-                self.names, self.float32 = list(schema.names), narrow
-                first_kinds = {name: kinds[name] for name in wanted(schema.names)}
+                self.names = [name for name in schema.names if not UNNAMED_INDEX.fullmatch(name)]
+                self.float32, first_kinds = narrow, {name: kinds[name] for name in wanted(self.names)}
             else:
                 compare_kinds(kinds, first_kinds, label, self._labels[paths[0]])
                 self.float32 = (self.float32 or set()) & narrow
@@ -88,7 +92,7 @@ class GroupReader(Reader):
         self._watched.check(path)
         try:
             with open_seekable(path) as file:
-                for batch in self._batches(file, group, None if columns is None else list(columns), size):
+                for batch in self._batches(file, group, list(self.names if columns is None else columns), size):
                     if seen + batch.num_rows > start:
                         skip = max(0, start - seen)
                         table = pa.Table.from_batches([batch.slice(skip)])

@@ -21,7 +21,7 @@ class ParquetReader(GroupReader):
         groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         return metadata.schema.to_arrow_schema(), groups
 
-    def _batches(self, file: Any, group: int, columns: list[str] | None, size: int) -> Iterator[Any]:
+    def _batches(self, file: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 

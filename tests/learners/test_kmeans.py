@@ -107,10 +107,10 @@ def test_centres_of_a_stream_are_means_of_all_they_were_given(blobs):
 
 
 def test_a_cluster_that_lost_its_rows_begins_anew():
-    from squeak.learners.kmeans import _means
+    from squeak.learners.centres import means
 
     mixing, places = np.eye(2), np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 5.0]])
-    found = _means(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([2.0, 0.0]), mixing, places)
+    found = means(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([2.0, 0.0]), mixing, places)
     np.testing.assert_array_equal(found.points, [[0.5, 0.0], [0.0, 5.0]])
 
 

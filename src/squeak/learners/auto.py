@@ -18,6 +18,7 @@ from squeak.learners.auto_learner import AutoLearner
 from squeak.learners.calibration import calibrated, probabilities
 from squeak.learners.classes import Coding, check_classes
 from squeak.learners.composed import floored
+from squeak.learners.formula import Answers, Classes
 from squeak.learners.intervals import check_coverage, interval
 from squeak.learners.leaves import scores_of
 from squeak.learners.rows import all_or_nothing
@@ -233,6 +234,9 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
         super()._restore(found)
         if not scores_of(self.classes_) == self.scores_.shape[1] == len(self.offsets_):
             raise ValueError("the scores do not fit the classes")
+
+    def _answers(self) -> Answers:
+        return Classes(self.classes_, self.slope_, self.offsets_)
 
     @by_blocks
     def predict_proba(self, X: Any) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ from squeak.data.pieces import as_table
 from squeak.learners.composed import Composed, Search, compose
 from squeak.learners.data import as_numbers, check_finite
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
+from squeak.learners.formula import Answers, Experts, Function, Numbers
 from squeak.learners.leaves import shared
 from squeak.learners.rows import RowLearner
 from squeak.learners.splits import SplitTree
@@ -269,6 +271,12 @@ class AutoLearner(RowLearner):
         if any(self.experts_):
             out += shared(self.tree_, self.experts_, X)
         return out
+
+    def _functions(self) -> Sequence[Function]:
+        return [*self.everywhere_, *([Experts(self.tree_, self.experts_)] if any(self.experts_) else [])]
+
+    def _answers(self) -> Answers:
+        return Numbers(self.dimensions_ == 1)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "tree_")

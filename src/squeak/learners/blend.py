@@ -22,6 +22,7 @@ from squeak.data import PredictsBlocks, Preprocessing, RowSource, by_blocks
 from squeak.learners.data import ArrayTraining
 from squeak.learners.exact import exactly
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
+from squeak.learners.formula import Answers, Function, Numbers
 from squeak.learners.metric import Held, Trial, check_tunable, is_settled, tuned, with_map
 from squeak.learners.rows import RowLearner, all_or_nothing
 
@@ -207,6 +208,12 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
 
     def _values(self, X: Any) -> Array:
         return total(self.expansions_, X)
+
+    def _functions(self) -> Sequence[Function]:
+        return self.expansions_
+
+    def _answers(self) -> Answers:
+        return Numbers(self.dimensions_ == 1)
 
     @by_blocks
     def predict(self, X: Any) -> Array:

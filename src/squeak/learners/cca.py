@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,8 @@ from squeak.core.types import Array, Rows
 from squeak.data import RowSource, by_blocks
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.data import ArrayTraining
+from squeak.learners.expansion import Expansion
+from squeak.learners.formula import Function
 from squeak.learners.normal import shifted_factor
 from squeak.learners.rows import Transformer, all_or_nothing
 from squeak.learners.tiles import atom_values, sum_tiles
@@ -234,6 +237,9 @@ class KernelCCA(Transformer, DictionaryLearner):
     @by_blocks
     def _first_view(self, X: Any) -> Array:
         return atom_values(self._rows_for(X), self.dictionary_, self.dual_coef_, self._shift)
+
+    def _functions(self) -> Sequence[Function]:
+        return [replace(Expansion.of(self), intercept=-self._shift)]
 
     def transform_y(self, y: Any) -> Array:
         """Return g(y) for every row of the second view.

@@ -18,6 +18,7 @@ from squeak.core.types import Array
 from squeak.data import Block, Cursor, DecidesBlocks, RowSource, by_blocks
 from squeak.learners.calibration import probabilities
 from squeak.learners.drawn import Sampled
+from squeak.learners.formula import Answers, Classes
 from squeak.learners.rows import RowLearner
 
 MOST_NUMBERS = 1000
@@ -98,7 +99,15 @@ class Classifier(ClassifierMixin, DecidesBlocks, RowLearner):
 
     def _probabilities(self, values: Array) -> Array:
         """Return the probabilities of all classes from scores of shape (n, outputs)."""
-        return probabilities(values, 1.0, np.zeros(values.shape[1]))
+        return probabilities(values, *self._logits())
+
+    def _answers(self) -> Answers:
+        known = hasattr(self, "predict_proba")
+        return Classes(self.classes_, *self._logits()) if known else Classes(self.classes_, None)
+
+    def _logits(self) -> tuple[float, Array]:
+        """Return slope and offsets: slope·f + offsets are the logits of probabilities."""
+        return 1.0, np.zeros(len(self.intercept_))
 
     @by_blocks
     def decision_function(self, X: Any) -> Array:

@@ -18,7 +18,7 @@ from squeak.core.saved import LabelsPiece, Layout
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array
 from squeak.learners.cached import kept_in_memory
-from squeak.learners.calibration import Calibration, probabilities
+from squeak.learners.calibration import Calibration
 from squeak.learners.choice import faster_solver
 from squeak.learners.classes import Classifier, ClassWeights, Watched, check_classes
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, centred
@@ -162,10 +162,10 @@ class KernelClassifier(Classifier, RidgeLearner):
             )
         return True
 
-    def _probabilities(self, values: Array) -> Array:
+    def _logits(self) -> tuple[float, Array]:
         if self.solver_ == "newton":
-            return super()._probabilities(values)
-        return probabilities(values, self._calibration.slope, self._calibration.offsets)
+            return super()._logits()
+        return self._calibration.slope, self._calibration.offsets
 
     def _restore(self, found: dict[str, Any]) -> None:
         super()._restore(found)

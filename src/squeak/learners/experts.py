@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Self
 
@@ -28,6 +29,7 @@ from squeak.learners.classifier import KernelClassifier
 from squeak.learners.data import ArrayTraining, SourceTraining
 from squeak.learners.descent import KernelGradientDescent
 from squeak.learners.expansion import Expansion, ExpansionsPiece
+from squeak.learners.formula import Answers, Classes, Experts, Function, Numbers
 from squeak.learners.leaf_passes import gathered, groups_of, rows_of, sampled
 from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared, with_width
 from squeak.learners.metric import check_tunable
@@ -277,6 +279,14 @@ class LocalExperts(DecidesBlocks, RowLearner):
 
     def _values(self, X: Any) -> Array:
         return shared(self.tree_, self.experts_, np.asarray(X, dtype=np.float64))
+
+    def _functions(self) -> Sequence[Function]:
+        return [Experts(self.tree_, self.experts_)]
+
+    def _answers(self) -> Answers:
+        if self.classes_ is None:
+            return Numbers(self.dimensions_ == 1)
+        return Classes(self.classes_, 1.0 if self.logistic_ else None)
 
     @by_blocks
     def predict(self, X: Any) -> Any:

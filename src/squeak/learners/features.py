@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import field
 from typing import Any, ClassVar
@@ -16,6 +17,8 @@ from squeak.core.saved import Layout
 from squeak.core.types import Array
 from squeak.data import by_blocks
 from squeak.learners.base import DictionaryLearner
+from squeak.learners.expansion import Expansion
+from squeak.learners.formula import Function
 from squeak.learners.rows import Transformer, all_or_nothing
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.stream import StreamSampler
@@ -146,6 +149,10 @@ class Nystroem(Transformer, DictionaryLearner):
     def n_components_(self) -> int:  # type: ignore[override]
         """The number of features."""
         return self._feature_map.rank
+
+    def _functions(self) -> Sequence[Function]:
+        d, mixing = self.dictionary_, self._feature_map.mixing
+        return [Expansion(d.kernel, d.atoms, mixing, np.zeros(mixing.shape[1]))]
 
     @by_blocks
     def transform(self, X: Any) -> Array:

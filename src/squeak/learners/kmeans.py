@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -24,7 +25,10 @@ from squeak.core.types import Array, Rows
 from squeak.data import PredictsBlocks, RowSource, by_blocks
 from squeak.learners.base import DictionaryLearner
 from squeak.learners.cached import GivenFeatures, kept_in_memory
+from squeak.learners.centres import TINY, Centres, means
 from squeak.learners.data import ArrayTraining, SourceTraining
+from squeak.learners.expansion import Expansion
+from squeak.learners.formula import Answers, Clusters, Function
 from squeak.learners.rows import Transformer, all_or_nothing
 from squeak.learners.tiles import atom_values, sum_tiles
 from squeak.trees.sums import Arrays
@@ -37,22 +41,6 @@ SAME = 1e-9
 
 ROUNDING = 1e-14
 """A squared distance below this part of the squared norms is zero: the rest is rounding."""
-
-TINY = float(np.finfo(np.float64).tiny)
-
-
-@dataclass(frozen=True)
-class Centres:
-    """Centres in the span of the atoms: by features (k, rank), by atoms (m, k), and their squared norms."""
-
-    points: Array
-    coef: Array
-    norms: Array
-
-    @classmethod
-    def of(cls, points: Array, mixing: Array) -> Centres:
-        """Return the centres with these features."""
-        return cls(points, mixing @ points.T, np.einsum("ij,ij->i", points, points))
 
 
 @dataclass(frozen=True)
@@ -268,7 +256,7 @@ class KernelKMeans(Transformer, ClusterMixin, PredictsBlocks, DictionaryLearner)
         with bar:
             for step in range(1, passes + 1):
                 sums, counts, cost = data.sum(AssignTerm(seen, centres.norms, centres.coef))
-                new = _means(sums, counts, mixing, places)
+                new = means(sums, counts, mixing, places)
                 shift = float(np.sum((new.points - centres.points) ** 2))
                 centres = new
                 bar.update(1)
@@ -328,6 +316,13 @@ class KernelKMeans(Transformer, ClusterMixin, PredictsBlocks, DictionaryLearner)
             out[out < ROUNDING * (own + centres.norms)] = 0.0
         return out
 
+    def _functions(self) -> Sequence[Function]:
+        d, centres = self.dictionary_, self._centres
+        return [Expansion(d.kernel, d.atoms, -2.0 * centres.coef, centres.norms)]
+
+    def _answers(self) -> Answers:
+        return Clusters(self.kernel_, self._centres.norms, ROUNDING)
+
     @by_blocks
     def predict(self, X: Any) -> Any:
         """Return the number of the nearest centre for every row.
@@ -385,15 +380,3 @@ class KernelKMeans(Transformer, ClusterMixin, PredictsBlocks, DictionaryLearner)
         super()._restore(found)
         self._centres = Centres.of(found["_centres.points"], self._feature_map.mixing)
         self.dual_coef_ = self._centres.coef
-
-
-def _means(sums: Array, counts: Array, mixing: Array, places: Array) -> Centres:
-    """Return the means of the clusters; one without rows begins anew at the place farthest from all centres."""
-    points = (sums @ mixing) / np.maximum(counts, TINY)[:, None]
-    settled = list(np.flatnonzero(counts > 0))
-    for empty in np.flatnonzero(counts == 0):
-        there = points[settled]
-        near = np.min(np.sum(there**2, axis=1) - 2.0 * (places @ there.T), axis=1) + np.sum(places**2, axis=1)
-        points[empty] = places[int(np.argmax(near))]
-        settled.append(empty)
-    return Centres.of(points, mixing)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,8 @@ from squeak.core.saved import Layout, name_of
 from squeak.core.types import Array, Rows
 from squeak.data import by_blocks
 from squeak.learners.base import DictionaryLearner
+from squeak.learners.expansion import Expansion
+from squeak.learners.formula import Function
 from squeak.learners.normal import UNKNOWN, NormalEquations, NormalTerm, leading_directions
 from squeak.learners.one_pass import OnePass
 from squeak.learners.preimage import preimages
@@ -232,6 +235,9 @@ class KernelPCA(Transformer, DictionaryLearner):
         """
         rows = self._rows_for(X)
         return atom_values(rows, self.dictionary_, self.dual_coef_, self._mean @ self._basis)
+
+    def _functions(self) -> Sequence[Function]:
+        return [replace(Expansion.of(self), intercept=-(self._mean @ self._basis))]
 
     def inverse_transform(self, X: Any) -> Array:
         """Return rows whose feature vectors are nearest to those that scores describe: pre-images.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from squeak.core.saved import Layout
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array
 from squeak.data import by_blocks
+from squeak.learners.formula import Function
 from squeak.learners.random_features import MEDIAN_ROWS, FourierLearner, default_features
 from squeak.learners.rows import Transformer, all_or_nothing
 
@@ -122,6 +124,9 @@ class QuadratureFeatures(Transformer, FourierLearner):
     @property
     def _n_features_out(self) -> int:
         return self.features_.rank
+
+    def _functions(self) -> Sequence[Function]:
+        return [self._cosines(self.heights_)]
 
     @by_blocks
     def transform(self, X: Any) -> Array:

@@ -12,6 +12,7 @@ from squeak.core.constructors import parameters
 from squeak.core.saved import Layout
 from squeak.core.types import Array
 from squeak.data import PredictsBlocks, by_blocks
+from squeak.learners.formula import Answers, Numbers
 from squeak.learners.rows import all_or_nothing
 from squeak.learners.sgd import Descent
 from squeak.learners.sgd_learner import SgdLearner
@@ -137,6 +138,9 @@ class RandomFeatureRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, S
         super()._keep(descent, coef, passes)
         if self._single:
             self.coef_, self.intercept_ = coef[:, 0], float(descent.intercept[0])
+
+    def _answers(self) -> Answers:
+        return Numbers(self._single)
 
     @by_blocks
     def predict(self, X: Any) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from squeak.core.saved import KernelPiece, Layout, NestedPiece
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array
 from squeak.data import Preprocessing, RowSource, by_blocks
+from squeak.learners.formula import Cosines, Function
 from squeak.learners.rows import KernelLearner, Transformer, all_or_nothing
 
 MEDIAN_ROWS = 1000
@@ -60,6 +62,11 @@ class FourierLearner(KernelLearner):
 
     def _width(self) -> int | None:
         return len(self.features_.frequencies)
+
+    def _cosines(self, mixing: Array, intercept: Any = 0.0) -> Cosines:
+        """Return the features times a matrix or one number each, as a function."""
+        found = self.features_
+        return Cosines(found.frequencies, found.offsets, found.height * mixing, intercept)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "features_")
@@ -163,6 +170,9 @@ class RandomFeatures(Transformer, FourierLearner):
     @property
     def _n_features_out(self) -> int:
         return self.features_.rank
+
+    def _functions(self) -> Sequence[Function]:
+        return [self._cosines(np.ones(self.features_.rank))]
 
     @by_blocks
     def transform(self, X: Any) -> Array:

@@ -18,6 +18,7 @@ from squeak.core.seeds import RandomState
 from squeak.core.types import Array, Rows
 from squeak.data import Block, RowSource, TransformsBlocks
 from squeak.learners.data import ArrayTraining, SourceTraining, Training, as_numbers, check_finite
+from squeak.learners.formula import Answers, Features
 from squeak.learners.stored import StoredLearner
 from squeak.samplers.base import own_kernel
 
@@ -174,6 +175,9 @@ class Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, TransformsB
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
+
+    def _answers(self) -> Answers:
+        return Features()
 
 
 def all_or_nothing(method: Method) -> Method:

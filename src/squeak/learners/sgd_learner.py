@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, ClassVar, Self
 
@@ -19,6 +20,7 @@ from squeak.core.saved import Layout
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.learners.data import ArrayTraining
+from squeak.learners.formula import Function
 from squeak.learners.random_features import FourierLearner, default_features
 from squeak.learners.rows import all_or_nothing
 from squeak.learners.sgd import Descent, Loss, Squared, Survey, safe_step
@@ -184,6 +186,9 @@ class SgdLearner(FourierLearner):
 
         engine.map_ordered(fill, self.features_.tiles(n_rows(X)))
         return out
+
+    def _functions(self) -> Sequence[Function]:
+        return [self._cosines(self._coef, self._descent.intercept)]
 
     def _restore(self, found: dict[str, Any]) -> None:
         super()._restore(found)

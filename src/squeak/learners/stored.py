@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,8 @@ from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.rows import width_of
 from squeak.core.saved import Layout, NestedPiece, fill, put_together, take_apart
 from squeak.data import Preprocessing
+from squeak.learners.expansion import Expansion
+from squeak.learners.formula import Answers, Function, Numbers
 from squeak.samplers.base import Sampler
 from squeak.samplers.dictionary import Dictionary
 
@@ -40,6 +43,7 @@ class StoredLearner(BaseEstimator):
     _columns_part: ClassVar[str] = "n_features"
     """What the number of columns is called in a file."""
     dictionary_: Dictionary
+    dual_coef_: Any
     kernel: Any
 
     @property
@@ -65,6 +69,61 @@ class StoredLearner(BaseEstimator):
         """
         check_is_fitted(self)
         storage.save(self, path)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted learner to an ONNX file, which runtimes of many languages run without squeak.
+
+        The file takes the user's columns. Its outputs have the names of the methods whose answers they are:
+        ``predict`` (with ``decision_function`` and ``predict_proba`` for classes) and ``transform``. It computes in
+        float64, a block of rows at a time, so that memory does not grow with rows times atoms.
+
+        If the learner was fitted on named columns of a row source or a table, each of them is an input of shape
+        (n, 1). Numbers are float64, with NaN for a gap. Dates are days since 1970, times of day are hours, and
+        durations are seconds. Categories are text, with an empty text for a gap. Otherwise the only input is ``X``,
+        of shape (n, columns). For a row that squeak would refuse, numbers come out as NaN.
+
+        Needs the extra ``onnx``.
+
+        Parameters
+        ----------
+        path : path
+            The folder must exist; an older file of that name is replaced.
+
+        Raises
+        ------
+        TypeError
+            A part cannot be exported: a kernel that is code, or rows that are objects. The message names it.
+
+        References
+        ----------
+        Open Neural Network Exchange, onnx.ai; how to run such a file: docs/howto/deploy.md.
+
+        Examples
+        --------
+        >>> import numpy as np, squeak, tempfile
+        >>> import onnxruntime
+        >>> X = np.random.default_rng(0).random((300, 2))
+        >>> model = squeak.KernelRidge(max_atoms=20, random_state=0).fit(X, X[:, 0])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.to_onnx(folder + "/model.onnx")
+        ...     session = onnxruntime.InferenceSession(folder + "/model.onnx")
+        >>> (answers,) = session.run(["predict"], {"X": X})
+        >>> bool(np.allclose(answers, model.predict(X)))
+        True
+        """
+        from squeak.learners.onnx_models import write_onnx
+
+        check_is_fitted(self)
+        name = type(self).__name__
+        write_onnx(path, name, self._functions(), self._answers(), self.preprocessing_, self._width())
+
+    def _functions(self) -> Sequence[Function]:
+        """Return the functions whose sum the learner's values are."""
+        return [Expansion.of(self)]
+
+    def _answers(self) -> Answers:
+        """Return what becomes of the values."""
+        return Numbers(self.dual_coef_.ndim == 1)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Take the fitted learner apart, for a file.

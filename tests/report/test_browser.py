@@ -1,6 +1,7 @@
 """The report in a real browser: it renders, tabs and tooltips work, no panel is blank, nothing sticks out.
 
-Headless Chromium, given file:// pages only. `make test` installs it where it can; elsewhere these are skipped.
+Headless Chromium, given file:// pages and a server of this process. `make test` installs it where it can; elsewhere
+these are skipped.
 """
 
 import io
@@ -30,7 +31,7 @@ def browser():
     options.binary_location = program
     for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(flag)
-    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND")  # no name leads anywhere
+    options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")  # no other name leads anywhere
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     try:
         found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
@@ -71,7 +72,7 @@ def look(browser, page, width=1200, scheme="light", height=900):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    browser.get(page.as_uri())
+    browser.get(page if isinstance(page, str) else page.as_uri())
 
 
 def shown_tabs(browser):
@@ -205,3 +206,38 @@ def test_a_column_named_as_a_script_is_a_name(browser, pages):
     text = browser.execute_script("return document.body.textContent")
     assert "<script>document.title='x'</script>" in text
     assert np.isclose(browser.execute_script("return document.scripts.length"), 1)
+
+
+def test_a_row_is_typed_into_the_page_of_a_server(browser, tmp_path):
+    """``squeak serve``: fields for every column, an answer, an error in words, and no text that is run."""
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: nothing was served")
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    from tests.test_cli_serve import Running
+
+    hostile = "<img src=x onerror=\"document.title='x'\">"
+    table = squeak_frame({"size": np.arange(60.0), hostile: np.array(["a", hostile])[np.arange(60) % 2]})
+    source = squeak.rows(table, np.arange(60.0), scale="standard")
+    squeak.KernelRidge(max_atoms=20, random_state=0).fit(source).save(tmp_path / "m.sqk")
+    running = Running(tmp_path)
+    try:
+        port = running("m").port
+        for width in (1200, 360):
+            look(browser, f"http://127.0.0.1:{port}/", width)
+            WebDriverWait(browser, 30).until(lambda b: b.find_elements("css selector", "input"))
+            fields = browser.find_elements("css selector", "input")
+            assert [field.get_attribute("name") for field in fields] == ["size", hostile]
+            assert fields[0].get_attribute("value") == "29.5"
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        answer = browser.find_element("id", "answer")
+        browser.find_element("css selector", "button").click()
+        WebDriverWait(browser, 30).until(lambda b: "90% interval" in answer.text)
+        assert answer.text.startswith("Prediction: ")
+        fields[0].clear()
+        browser.find_element("css selector", "button").click()
+        WebDriverWait(browser, 30).until(lambda b: "row 0: column 'size' is nan" in answer.text)
+        assert browser.title == "m.sqk · squeak"
+        seen = [entry["message"] for entry in browser.get_log("browser")]
+        assert all("422" in message or "favicon" in message for message in seen), seen
+    finally:
+        running.end()

@@ -18,7 +18,7 @@ import typer
 
 from squeak._version import __version__
 from squeak.cli.commands import command, told
-from squeak.cli.deploying import export
+from squeak.cli.deploying import export, serve
 from squeak.cli.dictionaries import compare, dictionary, merge, plan, report, sample, show
 from squeak.cli.errors import echo, say
 from squeak.cli.graphs import label, sparsify
@@ -35,7 +35,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(fit, predict, evaluate, online, dictionary, show, report, merge, compare, plan),
-    *(sample, optimize, sparsify, label, export),
+    *(sample, optimize, sparsify, label, export, serve),
 )
 for function in COMMANDS:
     app.command()(command(function))

@@ -14,7 +14,7 @@ from squeak._version import __version__
 from squeak.core.checks import is_number
 from squeak.core.text import for_page
 
-VOID = frozenset({"meta", "br", "link", "img"})
+VOID = frozenset({"meta", "br", "link", "img", "input"})
 
 
 class Safe(str):
@@ -136,7 +136,7 @@ class Page:
         Its policy allows the one script by its hash, so that a text from the data could not run even if it were
         not escaped.
         """
-        style, script = _asset("page.css"), _asset("page.js")
+        style, script = asset("page.css"), asset("page.js")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
         tabs = [tab for tab in self.tabs if tab.panels]
@@ -188,7 +188,8 @@ def _identifiers(names: list[str]) -> list[str]:
     return found
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a style or script that pages hold."""
     return files("squeak.report").joinpath(name).read_text(encoding="utf-8")
 
 

@@ -286,6 +286,22 @@ def test_gaps_that_nothing_fills_are_not_numbers(frame, tmp_path):
     assert np.isnan(got).tolist() == [True, False, True]
 
 
+def test_another_runtime_gives_the_same(numbers, frame, tmp_path):
+    """The reference implementation of ONNX, in Python: files do not lean on what is particular to one runtime."""
+    onnx = pytest.importorskip("onnx.reference", reason="onnx has no reference implementation")
+    X, y = numbers
+    expert = squeak.KernelRidge(Laplacian(2.0), 0.1, max_atoms=20, random_state=0)
+    table = frame[0][["size", "town"]]
+    source = squeak.rows(table, frame[1], missing="median", scale="robust")
+    for model, rows, inputs in (
+        (squeak.LocalExperts(expert, leaf_rows=120, random_state=0).fit(X, y), X, {"X": X}),
+        (squeak.KernelRidge(Matern(1.0), 0.1, max_atoms=20, random_state=0).fit(source), table, inputs_of(table)),
+    ):
+        model.to_onnx(tmp_path / "model.onnx")
+        (got,) = onnx.ReferenceEvaluator(str(tmp_path / "model.onnx")).run(["predict"], inputs)
+        assert np.abs(got - model.predict(rows)).max() < CLOSE * y.std()
+
+
 class Own(RBF):
     """A kernel of a user's."""
 

@@ -28,8 +28,9 @@ function describe(model) {
   }
   const named = model.rows === "objects";
   document.querySelector("pre").textContent =
-    `curl -H 'Content-Type: application/json' -d '{"rows": [${named ? "{...}" : "[...]"}]}' ${location.origin}/predict\n` +
-    `curl ${location.origin}/model     # the columns of a row, and what is answered\ncurl ${location.origin}/health`;
+    `curl ${location.origin}/predict -H 'Content-Type: application/json' -d '{"rows": [${named ? "{...}" : "[...]"}]}'\n` +
+    `curl ${location.origin}/model     # the columns of a row, and what is answered\n` +
+    `curl ${location.origin}/health`;
   if (model.columns.length > MOST_FIELDS) {
     form.replaceChildren("There are too many columns to type a row in.");
     return;
@@ -41,7 +42,7 @@ function describe(model) {
     const number = column.kind === "number" || column.kind === "duration";
     const field = add(label, "input", undefined, { name: column.name, autocomplete: "off", type: number ? "number" : "text" });
     if (number) field.step = "any";
-    field.value = column.typical === undefined ? "" : column.typical;
+    field.value = column.typical === undefined ? "" : shown(column.typical);
     if (column.values) {
       const list = add(label, "datalist", undefined, { id: "values-" + place });
       for (const value of column.values) add(list, "option", undefined, { value });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,14 +78,17 @@ class Graph:
         """Return the number of rows of a tensor, as a vector of one number."""
         return self("Gather", self("Shape", x), [0], axis=0)
 
-    def inner(self, build: Callable[[Graph], list[str]], inputs: list[Any] | None = None) -> Any:
-        """Return an inner graph; ``build`` adds its nodes and returns its outputs, which are float64 tensors.
+    def inner(self, build: Callable[[Graph], list[str]], inputs: Sequence[Any] = (), truths: int = 0) -> Any:
+        """Return an inner graph; ``build`` adds its nodes and returns its outputs.
 
-        The first output of a loop is a truth value: the types of outputs need not be told, and none is.
+        The first ``truths`` outputs are truth values, and all others float64.
         """
-        graph = Graph(outer=self)
-        outputs = [self.onnx.helper.make_empty_tensor_value_info(name) for name in build(graph)]
-        return self.onnx.helper.make_graph(graph.nodes, self.name(), inputs or [], outputs)
+        helper, kinds, graph = self.onnx.helper, self.onnx.TensorProto, Graph(outer=self)
+        outputs = [
+            helper.make_tensor_value_info(name, kinds.BOOL if place < truths else kinds.DOUBLE, None)
+            for place, name in enumerate(build(graph))
+        ]
+        return helper.make_graph(graph.nodes, self.name(), inputs, outputs)
 
     def when(self, condition: str, then: Callable[[Graph], str], otherwise: Callable[[Graph], str]) -> str:
         """Return what one of two inner graphs gives."""
@@ -118,14 +121,13 @@ class Graph:
             helper.make_tensor_value_info(number, kinds.INT64, []),
             helper.make_tensor_value_info(go_on, kinds.BOOL, []),
         ]
-        inside = self.inner(body, inputs)
+        inside = self.inner(body, inputs, truths=1)
         stacked = [self.name() for _ in inside.output[1:]]
-        trips = self("Squeeze", blocks)
-        self.nodes.append(helper.make_node("Loop", [trips, ""], stacked, body=inside))
-        flat = [
-            self("Reshape", one, self("Concat", [-1], self("Slice", self("Shape", one), [2], [3]), axis=0))
-            for one in stacked
-        ]
+        trips = self("Squeeze", blocks), self.constant(True)
+        self.nodes.append(helper.make_node("Loop", trips, stacked, body=inside))
+        shapes = [self("Slice", self("Shape", one), [-1], [np.iinfo(np.int64).max]) for one in stacked]
+        shapes = [self("Concat", [-1], width, axis=0) for width in shapes]
+        flat = [self("Reshape", one, shape) for one, shape in zip(stacked, shapes, strict=True)]
         return [self("Slice", one, [0], n, [0]) for one in flat]
 
     def over_columns(self, x: str, fixed: Array, add: Callable[[Graph, str], str]) -> str:
@@ -138,12 +140,11 @@ class Graph:
         start = self("Mul", self("Gather", x, [0], axis=1), np.zeros((1, len(fixed))))
 
         def body(graph: Graph) -> list[str]:
-            difference = graph("Sub", graph("Unsqueeze", left, [1]), right)
-            return [graph("Add", total, add(graph, difference))]
+            return [graph("Add", total, add(graph, graph("Sub", left, right)))]
 
         inputs = [
             helper.make_tensor_value_info(name, kinds.DOUBLE, shape)
-            for name, shape in ((total, [None, len(fixed)]), (left, [None]), (right, [len(fixed)]))
+            for name, shape in ((total, [None, len(fixed)]), (left, [None, 1]), (right, [len(fixed)]))
         ]
-        columns = self("Transpose", x, perm=[1, 0])
+        columns = self("Unsqueeze", self("Transpose", x, perm=[1, 0]), [2])
         return self("Scan", start, columns, fixed.T, body=self.inner(body, inputs), num_scan_inputs=2)

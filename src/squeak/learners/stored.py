@@ -119,6 +119,8 @@ class StoredLearner(BaseEstimator):
 
     def _functions(self) -> Sequence[Function]:
         """Return the functions whose sum the learner's values are."""
+        if not hasattr(self, "dual_coef_"):
+            raise TypeError(f"a {type(self).__name__} cannot be exported to ONNX: it has no coefficients of atoms")
         return [Expansion.of(self)]
 
     def _answers(self) -> Answers:

@@ -61,6 +61,7 @@ class Answering:
             count = self.columns[0]["columns"]
             names = getattr(model, "feature_names_in_", [str(place) for place in range(count)])
             self.columns = [{"name": str(one), "kind": "number"} for one in names]
+        self.columns = [{key: value for key, value in one.items() if key != "columns"} for one in self.columns]
         self.names = [one["name"] for one in self.columns]
         known = hasattr(model, "noise_") or type(model).__name__ == "AutoRegressor"
         self.intervals = self.classes is None and known and hasattr(model, "predict_interval")

@@ -10,13 +10,14 @@ import typer
 
 from squeak.cli.errors import echo
 from squeak.cli.models import Model
-from squeak.cli.outputs import Overwrite, check_outputs
+from squeak.cli.outputs import check_outputs
 
 
 def export(
     model: Model,
-    out: Annotated[Path, typer.Argument(help="The .onnx file to write.", show_default=False)],
-    overwrite: Overwrite = False,
+    out: Annotated[
+        Path, typer.Argument(help="The .onnx file to write; an older one is replaced.", show_default=False)
+    ],
 ) -> None:
     """Write a model with its preprocessing as an ONNX file, which runs without squeak; needs the extra `onnx`.
 
@@ -27,7 +28,7 @@ def export(
 
     if out.suffix != ".onnx":
         raise typer.BadParameter(f"the file to write ends in .onnx; it is {out}")
-    check_outputs([model], overwrite=overwrite, others=[out])
+    check_outputs([model], overwrite=False, others=[out])
     learner = sq.load(model)
     if not hasattr(learner, "to_onnx"):
         raise ValueError(

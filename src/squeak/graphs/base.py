@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import Edges, check_graph_ridge
@@ -21,7 +21,7 @@ DEFAULT_OVERSAMPLING = 30.0
 
 
 @parameters
-class Sparsifier(BaseEstimator):
+class Sparsifier(Estimator):
     """The parameters of :class:`StreamSparsifier`, and the sparsifier from the sample of edges that was kept."""
 
     oversampling: float | str = field(default=DEFAULT_OVERSAMPLING, kw_only=False)

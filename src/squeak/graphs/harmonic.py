@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine
 from squeak.core.checks import check_positive
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
@@ -142,7 +143,7 @@ def weakest_link(graph: Edges, added: Array) -> float:
 
 
 @parameters
-class _HarmonicBase(BaseEstimator):
+class _HarmonicBase(Estimator):
     """What the classifier and the regressor share: the graph, its sparsifier, and new rows."""
 
     alpha: float = field(default=DEFAULT_ALPHA, kw_only=False)

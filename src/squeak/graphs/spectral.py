@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lobpcg
-from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
@@ -29,7 +29,7 @@ SOLVE = 1e-7
 
 
 @parameters
-class LaplacianSmoother(BaseEstimator):
+class LaplacianSmoother(Estimator):
     """Smooth values on the nodes of a graph: f = (I + smoothing·L)⁻¹y.
 
     Parameters

@@ -19,7 +19,8 @@ from squeak.core.rows import check_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.forms import read_graph
-from squeak.graphs.harmonic import read_labels, solve_harmonic
+from squeak.graphs.harmonic import solve_harmonic
+from squeak.graphs.labels import read_labels
 from squeak.graphs.neighbours import knn_edges
 from squeak.graphs.spectral import laplacian_eigenmaps
 

@@ -14,9 +14,11 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.kernels import RBF, Metric
+from squeak.core.progress import Job
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights, trusted_part
+from squeak.learners.choice import Costs
 from squeak.learners.expansion import Expansion
 from squeak.learners.experts import LocalExperts
 from squeak.learners.metric import Held, Trial, gradient_product, tuned
@@ -114,7 +116,7 @@ def compose(
     max_atoms: int | None,
     leaf_rows: int,
     search: Search,
-    show: Any,
+    job: Job,
 ) -> Composed:
     """Choose and fit a model of rows in memory.
 
@@ -129,8 +131,8 @@ def compose(
     max_atoms, leaf_rows : int
     search : Search
         Takes down what is tried.
-    show : function of (str, float)
-        Told of every stage, and the part of the work that is done.
+    job : Job
+        Told of every stage, and of the part of it that is done.
 
     Returns
     -------
@@ -153,7 +155,7 @@ def compose(
     back = np.zeros(n, dtype=bool)
     back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
     few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
-    found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
+    found, held = _searched(X, y, weight, back, groups, rng, search, size, job, few)
     searching = time.monotonic() - search.began
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
@@ -171,15 +173,22 @@ def compose(
         m = len(some)
         search.stages.append(Stage("all rows", words, m, min(atoms, m), np.nan, error, time.monotonic() - began))
 
-    show("one model", 0.3)
+    atoms = atoms_for(n, max_atoms)
+    job.expect(
+        {
+            "kernels and metrics": searching,
+            "one model": len(kernels) * Costs.of(n, atoms, X.shape[1], False, 0.0).direct / engine.thread_count(),
+            **({"local experts": n / ROWS_OF_A_SEARCH * searching} if n > WHOLE * leaf_rows else {}),
+        }
+    )
+    job.begin("one model")
     every = np.arange(n)
     blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
-    atoms = atoms_for(n, max_atoms)
     spare = max(0, n - max(ENOUGH_ROWS, 50 * atoms))
     left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
     tried(blend, _words(kernels), atoms, np.setdiff1d(every, left_out))
     if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
-        show("local experts", 0.5)
+        job.begin("local experts")
         leaf = KernelBlend(
             _heaviest(models[0]),
             max_atoms=max_atoms,
@@ -231,11 +240,11 @@ def _searched(
     rng: np.random.Generator,
     search: Search,
     size: float,
-    show: Any,
+    job: Job,
     atoms: int,
 ) -> tuple[list[Trial], Held]:
     """Return the promising kernels, the best first, tuned on a part of the rows."""
-    show("kernels and metrics", 0.0)
+    job.begin("kernels and metrics")
     some = np.concatenate(
         [
             rng.permutation(np.flatnonzero(~back))[:SEARCH_ROWS],
@@ -244,11 +253,16 @@ def _searched(
     )
     held = Held.split(X[some], y[some], None if weight is None else weight[some], atoms, rng, back[some])
 
+    over: list[Any] = []
+
     def at(kernel: Any) -> tuple[Trial, float] | None:
         if kernel is not DEFAULT_KERNELS[0] and not search.left() > 0.0:
             return None
         began = time.monotonic()
-        return tuned(kernel, held, groups, left=search.left), time.monotonic() - began
+        found = tuned(kernel, held, groups, left=search.left), time.monotonic() - began
+        over.append(kernel)
+        job.reach(len(over) / len(DEFAULT_KERNELS))
+        return found
 
     tried = [one for one in engine.map_ordered(at, list(DEFAULT_KERNELS)) if one is not None]
     for trial, seconds in tried:

@@ -37,6 +37,15 @@ def test_a_plan_tells_time_memory_and_passes(file, what):
     assert "give or take" in reckoned.stdout
 
 
+def test_a_fit_that_chooses_everything_is_planned_too(file):
+    done = command("plan", "fit", file, "--target", "y", "--max-atoms", 40)
+    assert done.returncode == 0, done.stderr
+    assert "kernels and metrics" in done.stdout
+    assert "for 3,000 rows" in done.stdout
+    limited = command("plan", "fit", file, "--target", "y", "--max-atoms", 40, "--time-budget", 0.1)
+    assert "search and models 0.1 s" in limited.stdout
+
+
 def test_workers_that_share_cores_take_turns(file, monkeypatch):
     source = rows(file, "y")
     learner = KernelRidge(RBF(1.0), max_atoms=40, alpha=0.1, random_state=0)

@@ -49,23 +49,9 @@ def too_many(source: Any) -> str | None:
     return None if count <= most else f"there are more than {most:,} rows"
 
 
-def fit_auto(
-    source: Any,
-    out: Path,
-    classes: bool,
-    max_atoms: int | None,
-    time_budget: float | None,
-    seed: int,
-    quiet: bool,
-) -> list[str]:
+def fit_auto(source: Any, learner: Any, out: Path) -> list[str]:
     """Fit AutoRegressor or AutoClassifier, as a user of Python would, and return lines about what was chosen."""
-    import squeak as sq
-
-    chosen = sq.AutoClassifier if classes else sq.AutoRegressor
-    learner: Any = chosen(
-        max_atoms=max_atoms, time_budget=time_budget, random_state=seed, verbose=0 if quiet else 1
-    ).fit(source)
-    learner.save(out)
+    learner.fit(source).save(out)
     skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
     return [
         f"{type(learner).__name__}{skipped}: everything was chosen on rows kept back, in memory → {out}",

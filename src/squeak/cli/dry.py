@@ -14,23 +14,29 @@ WINDOW = 5
 """Classes that are named."""
 
 
-def in_memory(source: Any, classes: bool, time_budget: float | None) -> str:
-    """Return the page of a fit that chooses everything by itself."""
+def in_memory(source: Any, learner: Any, *, measure: bool = False) -> str:
+    """Return the page of a fit that chooses everything by itself; ``measure``: with times that are measured."""
+    name, time_budget = type(learner).__name__, learner.time_budget
+    classes = name == "AutoClassifier"
     rows, width = source.n_rows, len(source.feature_names)
-    name = "AutoClassifier" if classes else "AutoRegressor"
     held = "" if rows is None else f": {quantity(8.0 * rows * width)} as numbers, and several times that in all"
     limit = (
         "--time-budget ends it earlier" if time_budget is None else f"nothing new is tried after {time_budget:g} s"
     )
-    return "\n".join(
-        [
-            *_recognised(source, classes),
-            f"would do   {name}: kernels, metrics, penalties and local experts are tried on rows kept back",
+    lines = [
+        *_recognised(source, classes),
+        f"would do   {name}: kernels, metrics, penalties and local experts are tried on rows kept back",
+    ]
+    if measure:
+        from squeak.cli.forecast import of_auto
+
+        lines += of_auto(source, learner).lines()
+    else:
+        lines += [
             f"memory     all rows{held}",
             f"time       is not predicted: seconds for a thousand rows, many minutes for a million; {limit}",
-            "nothing was learned",
         ]
-    )
+    return "\n".join([*lines, "nothing was learned"])
 
 
 def in_passes(source: Any, learner: Any, workers: int | None, *, measure: bool = False) -> str:

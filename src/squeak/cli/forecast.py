@@ -32,6 +32,9 @@ START_WORKER, START_CLUSTER = 2.5, 3.0
 HIDDEN = 0.5
 """The part of the time for reading that is hidden behind the work on the block before."""
 
+BASE_MEMORY, COPIES = 300e6, 5.0
+"""Bytes of a process that holds no rows, and how many copies of the rows a fit in memory has at its height."""
+
 TALK = 1e8
 """Bytes a second between two workers."""
 
@@ -185,6 +188,49 @@ def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> For
         stages[name] = first + each * rows * share + HIDDEN * reading
     count = len(passes) + (given is None)
     return Forecast(stages, rows, exact, count, memory, workers, time.perf_counter() - begin)
+
+
+AUTO_ROWS = 10_000
+"""Rows with which a fit that chooses everything is measured, a third of all at most: its search uses no more."""
+
+
+def of_auto(source: Any, learner: Any) -> Forecast:
+    """Measure a fit that chooses everything on some of its rows, and predict that of all.
+
+    The search takes a bounded number of rows, the one model so many as its atoms are worth, and the experts all.
+    """
+    from squeak.learners.blend import atoms_for
+    from squeak.learners.choice import Costs
+    from squeak.learners.composed import ENOUGH_ROWS, ROWS_OF_A_SEARCH, WHOLE
+
+    begin = time.perf_counter()
+    rows, exact = count_rows(source)
+    head = Head.of(source, min(AUTO_ROWS, max(200, rows // 3)))
+    few, width = len(head.X), head.X.shape[1]
+    with Job("", True, shown=False) as job:
+        clone(learner).set_params(verbose=0, time_budget=None).fit(head.X, head.y)
+
+    def one_model(n: int) -> float:
+        atoms = atoms_for(n, learner.max_atoms)
+        return Costs.of(min(n, max(ENOUGH_ROWS, 50 * atoms)), atoms, width, False, 0.0).direct
+
+    grow = {
+        "kernels and metrics": min(rows, AUTO_ROWS) / min(few, AUTO_ROWS),
+        "one model": one_model(rows) / one_model(few),
+        "local experts": rows / few,
+    }
+    stages = {"start": START, "reading": head.reading * rows}
+    stages |= {name: spent * grow[name] for name, spent in job.times.items() if name in grow}
+    if "local experts" not in stages and rows > WHOLE * learner.leaf_rows:
+        stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
+    limit = math.inf if learner.time_budget is None else learner.time_budget
+    spent = 0.0
+    for name in grow.keys() & stages.keys():
+        spent += stages[name]
+    if spent > limit:  # nothing new is begun after it
+        stages = {"start": START, "reading": stages["reading"], "search and models": limit}
+    memory = BASE_MEMORY + COPIES * 8.0 * rows * width
+    return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)
 
 
 def of_dictionary(source: Any, sampler: Any, workers: int | None, memory: float) -> Forecast:

@@ -163,9 +163,11 @@ def fit(
             why = None if "kernel" in given else too_many(source)
             if why is None:
                 classes = is_classification(task, source, quiet)
+                chooses = sq.AutoClassifier if classes else sq.AutoRegressor
+                chosen: Any = chooses(max_atoms=max_atoms, time_budget=time_budget, random_state=seed)
                 if dry_run:
-                    return [in_memory(source, classes, time_budget)]
-                return fit_auto(source, out, classes, max_atoms, time_budget, seed, quiet)
+                    return [in_memory(source, chosen, measure=measure)]
+                return fit_auto(source, chosen.set_params(verbose=0 if quiet else 1), out)
         if time_budget is not None:
             raise typer.BadParameter("--time-budget is for --kernel auto" + (f"; {why}" if why else ""))
         if asked is Kernels.auto:

@@ -21,6 +21,7 @@ from squeak.graphs import (
     spectral_accuracy,
 )
 from squeak.graphs.forms import read_graph
+from squeak.graphs.sources import write_edges
 from tests.commands import command
 
 G = nx.relabel_nodes(nx.planted_partition_graph(2, 20, 0.8, 0.05, seed=1), lambda node: f"node {node}")
@@ -224,3 +225,15 @@ def test_the_commands_take_names_and_give_them_back(tmp_path):
         assert "every component is whole" in done.stdout
         kept = pd.read_csv(tmp_path / f"{way}.csv")
         assert set(by_name(kept["u"], kept["v"], kept["weight"])) <= set(EXPECTED)
+
+
+def test_names_that_a_spreadsheet_would_run_get_an_apostrophe(tmp_path):
+    form = read_graph([("=cmd()", "b"), ("b", "c")])
+    write_edges(form.edges, tmp_path / "e.csv", form.nodes)
+    assert pd.read_csv(tmp_path / "e.csv")["u"].tolist() == ["'=cmd()", "b"]
+    write_edges(form.edges, tmp_path / "e.parquet", form.nodes)
+    assert by_name(*StreamSparsifier().fit(tmp_path / "e.parquet").edges_) == by_name(
+        ["=cmd()", "b"], ["b", "c"], [1, 1]
+    )
+    with pytest.raises(ValueError, match="nodes with names are written as"):
+        write_edges(form.edges, tmp_path / "e.npy", form.nodes)

@@ -77,8 +77,8 @@ def sparsify(
     check_ending(out, ".parquet", ".csv", ".npy", ".txt")
     source, names = edges_from(reading, edges), dict[Any, int]()
     if way is Way.batch:
-        graph = read_edges(source, names=names)
-        found = sparsify_all(graph, oversampling=oversampling, ridge=ridge, copies=copies, random_state=seed)
+        whole = read_edges(source, names=names)
+        found = sparsify_all(whole, oversampling=oversampling, ridge=ridge, copies=copies, random_state=seed)
         seen, nodes = None, as_array(names) if names else None
     else:
         kind = StreamSparsifier if way is Way.stream else OnlineSparsifier

@@ -17,6 +17,7 @@ from squeak.core import engine
 from squeak.core.advice import Advice, InputError
 from squeak.core.outputs import replacing
 from squeak.core.rows import refuse_hidden
+from squeak.core.text import for_cell
 from squeak.core.types import Array
 from squeak.data import Preprocessing, RowSource, reopen, rows
 from squeak.data.files import sample
@@ -28,6 +29,7 @@ from squeak.graphs.forms import is_columns, is_networkx, is_path, named_pairs, r
 from squeak.graphs.names import (
     NamedTable,
     Names,
+    as_array,
     frame_columns,
     is_frame,
     is_square_frame,
@@ -270,6 +272,8 @@ def write_edges(edges: Edges, path: str | os.PathLike[str], nodes: Any = None) -
         raise ValueError(f"{Path(path).name}: edges are written as .parquet, .csv, .npy or .txt")
     if nodes is not None and kind == ".npy":
         raise ValueError(f"{Path(path).name}: nodes with names are written as .parquet, .csv or .txt")
+    if nodes is not None and kind == ".csv":  # a spreadsheet shall not run a name as a formula
+        nodes = as_array([for_cell(str(name)) for name in nodes])
     u, v = named(nodes, edges.u), named(nodes, edges.v)
     between = "," if nodes is not None and any(" " in str(name) for name in nodes) else " "
     with replacing(path) as stream:

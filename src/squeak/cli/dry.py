@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from squeak.cli.pages import duration, preprocessing, quantity
+from squeak.core.progress import Job
 
 WINDOW = 5
 """Classes that are named."""
@@ -135,11 +136,13 @@ def _memory(atoms: int, width: int) -> float:
 
 def expected_stages(source: Any, learner: Any) -> dict[str, float]:
     """Return the stages of a fit in passes with about the seconds of each; none where the rows are not counted."""
+    from squeak.cli.forecast import weighed_rows
     from squeak.learners.choice import Costs
     from squeak.learners.sampled import FLOP, value_cost
     from squeak.learners.tuning import SEARCH_ATOMS, SEARCH_ROWS, WIDTHS, wants_search
 
-    rows, width, cores = source.n_rows, len(source.feature_names), os.cpu_count() or 1
+    Job.current().rows = rows = weighed_rows(source)
+    width, cores = len(source.feature_names), os.cpu_count() or 1
     if rows is None:
         return {}
     given = learner.dictionary

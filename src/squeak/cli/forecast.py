@@ -72,20 +72,28 @@ class Forecast:
         ]
 
 
-def count_rows(source: Any) -> tuple[int, bool]:
-    """Return how many rows a source has, and whether that is exact: CSV files are weighed by their first lines."""
+def weighed_rows(source: Any) -> int | None:
+    """Return the rows of a source as far as that takes no reading: text files are weighed by their first lines."""
     if source.n_rows is not None:
-        return int(source.n_rows), True
+        return int(source.n_rows)
     paths = {source.reader.part_path(part) for part in range(source.n_parts)}
-    if all(isinstance(path, Path) and path.suffix in (".csv", ".tsv", ".jsonl") for path in paths):
-        total = 0.0
-        for path in paths:
-            with path.open("rb") as file:
-                sample = file.read(SAMPLE_BYTES)
-            lines = max(1, sample.count(b"\n"))
-            total += path.stat().st_size / len(sample) * lines if len(sample) == SAMPLE_BYTES else lines
-        return round(total), False
-    return sum(len(block.X) for block in source.blocks()), True
+    if not all(isinstance(path, Path) and path.suffix in (".csv", ".tsv", ".jsonl") for path in paths):
+        return None
+    total = 0.0
+    for path in paths:
+        with path.open("rb") as file:
+            sample = file.read(SAMPLE_BYTES)
+        lines = max(1, sample.count(b"\n"))
+        total += path.stat().st_size / len(sample) * lines if len(sample) == SAMPLE_BYTES else lines
+    return round(total)
+
+
+def count_rows(source: Any) -> tuple[int, bool]:
+    """Return how many rows a source has, and whether that is exact; what cannot be weighed is read."""
+    found = weighed_rows(source)
+    if found is not None:
+        return found, source.n_rows is not None
+    return sum(block.X.shape[0] for block in source.blocks()), True
 
 
 @dataclass(frozen=True)

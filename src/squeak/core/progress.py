@@ -43,6 +43,8 @@ class Job:
         self._spent: dict[str, float] = {}
         self._since = self._began = time.monotonic()
         self._passes, self._shown, self._over = 0, 0.0, threading.Event()
+        self.rows: int | None = None
+        """About how many rows a pass has, where the source does not count them."""
 
     def __enter__(self) -> Job:
         if self._outer is not None or not self._verbose:
@@ -193,6 +195,7 @@ def progress(words: str, unit: str, total: int | None, verbose: Any, done: int =
     Inside a job it is a stage of that.
     """
     if Job.now is not None and verbose:
+        total = Job.now.rows if total is None and unit == "rows" else total
         return Stage(Job.now, STAGES.get(words, words), total, done)
     from tqdm.auto import tqdm
 
@@ -206,7 +209,7 @@ class Pass:
     """
 
     def __init__(self, total: int | None, done: int = 0) -> None:
-        self._total, self._done = total, done
+        self._total, self._done = total or Job.current().rows, done
         self._stage = None if Job.now is None else Stage(Job.now, "", None)
 
     def update(self, rows: int) -> None:

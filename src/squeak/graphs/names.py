@@ -111,8 +111,8 @@ class NamedTable:
             yield (*ends, *(numbers(part, name) for part, name in zip(parts[2:], self.columns[2:], strict=True)))
 
 
-ENDS = (("source", "target"), ("u", "v"), ("from", "to"))
-"""What the two columns of nodes are called in a table that has others too."""
+ENDS = ("source", "target")
+"""What the two columns of nodes are called in a table that has others too; the weight is called weight."""
 
 
 def frame_columns(names: Sequence[str], what: str) -> tuple[str, ...]:
@@ -122,9 +122,8 @@ def frame_columns(names: Sequence[str], what: str) -> tuple[str, ...]:
     """
     if len(names) in (2, 3):
         return tuple(names)
-    for ends in ENDS:
-        if set(ends) <= set(names):
-            return (*ends, *(["weight"] if "weight" in names else []))
+    if set(ENDS) <= set(names):
+        return (*ENDS, *(["weight"] if "weight" in names else []))
     raise ValueError(
         f"{what} has {len(names)} columns; an edge list has two (nodes) or three (and a weight), or columns that "
         "are called source, target and weight"
@@ -145,8 +144,9 @@ def is_square_frame(graph: Any) -> bool:
 def is_edge_frame(graph: Any) -> bool:
     """Tell whether a table can only be one of edges: its nodes are text, or its columns are called so."""
     names = list(graph.column_names if hasattr(graph, "column_names") else graph.columns)
-    called = any(set(ends) <= set(names) for ends in ENDS)
-    return called or (len(names) in (2, 3) and any(are_names(column) for column in read_frame(graph)[0][:2]))
+    return set(ENDS) <= set(names) or (
+        len(names) in (2, 3) and any(are_names(column) for column in read_frame(graph)[0][:2])
+    )
 
 
 def read_frame(graph: Any) -> tuple[list[Any], Callable[..., Any]]:

@@ -12,6 +12,7 @@ from squeak.graphs import (
     HarmonicClassifier,
     HarmonicRegressor,
     KelnerLevin,
+    LaplacianSmoother,
     OnlineSparsifier,
     StreamSparsifier,
     edge_blocks,
@@ -77,6 +78,7 @@ def test_a_graph_with_names_is_read_from_every_form(form):
     stream = StreamSparsifier(random_state=0).fit(form)
     assert by_name(*stream.edges_) == pytest.approx(EXPECTED)
     assert np.array_equal(stream.node_names_, read.nodes)
+    assert np.array_equal(LaplacianSmoother().fit(form).node_names_, read.nodes)
     assert sum(edge_leverage(form)) == pytest.approx(G.number_of_nodes() - 1)
 
 

@@ -40,6 +40,13 @@ class LaplacianSmoother(Estimator):
         As in :class:`HarmonicClassifier`. With an (ε, 1/smoothing)-sparsifier, ‖f̃ − f‖² ≤ ε²/(1 − ε)·yᵀf.
     random_state : None, int, RandomState or Generator
 
+    Attributes
+    ----------
+    graph_ : Edges
+        What values are smoothed on.
+    node_names_ : array, shape (n,)
+        The nodes in the order of the values: their names, or their numbers where they have no names.
+
     References
     ----------
     The theory page, "Graphs".
@@ -69,8 +76,10 @@ class LaplacianSmoother(Estimator):
         self
         """
         check_positive("smoothing", self.smoothing)
-        edges = sparser(read_graph(graph).edges, self.sparsifier, self.random_state, ridge=1.0 / self.smoothing)
+        form = read_graph(graph)
+        edges = sparser(form.edges, self.sparsifier, self.random_state, ridge=1.0 / self.smoothing)
         self.graph_: Edges = edges
+        self.node_names_ = np.arange(edges.n_nodes) if form.nodes is None else form.nodes
         self._system = NormalisedSystem(edges.with_weights(scaled_weights(edges, self.smoothing, "smoothing")), 1.0)
         return self
 

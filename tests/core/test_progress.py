@@ -29,8 +29,8 @@ def test_time_left_follows_the_pace_of_stages(clock):
         job.begin("dictionary")
         assert job.left() == pytest.approx(2 * 30.0)
         clock[0] = 7.0
-        job.reach(0.5)  # its own pace: five seconds more
-        assert job.left() == pytest.approx(5.0 + 2 * 20.0)
+        job.reach(0.5)  # five seconds more by its own pace, fifteen by that of the stage before
+        assert job.left() == pytest.approx(10.0 + 2 * 20.0)
         clock[0] = 12.0
         job.begin("pass 2")
         assert job.left() == pytest.approx(20.0 * 12.0 / 11.0)
@@ -47,6 +47,8 @@ def test_bars_inside_a_job_are_its_stages(clock):
             bar.set_postfix({"atoms": 3})
             clock[0] = 4.0
             assert job.left() == pytest.approx(4.0)
+            job.expect({"dictionary": 2.0, "pass 2": 3.0})
+            assert job.left() == pytest.approx(4.0 + 4 * 3.0)
         with progress("quiet", "rows", 10, False) as bar:
             assert bar.disable
         with Job("inner", True) as inner:

@@ -32,7 +32,7 @@ START_WORKER, START_CLUSTER = 2.5, 3.0
 HIDDEN = 0.5
 """The part of the time for reading that is hidden behind the work on the block before."""
 
-BASE_MEMORY, COPIES = 300e6, 5.0
+BASE_MEMORY, COPIES = 450e6, 5.0
 """Bytes of a process that holds no rows, and how many copies of the rows a fit in memory has at its height."""
 
 TALK = 1e8

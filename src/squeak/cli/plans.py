@@ -83,9 +83,9 @@ def planned(function: Callable[..., None], words: str) -> Callable[..., None]:
     return run
 
 
-PAGES = {
-    fit: "Predict time, memory and passes of `squeak fit` with the same options, from a run of some of its rows.",
-    dictionary: "Predict time, memory and passes of `squeak dictionary` with the same options, in the same way.",
-}
-for function, words in PAGES.items():
+PAGES: list[tuple[Callable[..., None], str]] = [
+    (fit, "Predict time, memory and passes of `squeak fit` with the same options, from a run of some of its rows."),
+    (dictionary, "Predict time, memory and passes of `squeak dictionary` with the same options, in the same way."),
+]
+for function, words in PAGES:
     plans.command()(command(planned(function, words)))

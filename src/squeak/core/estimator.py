@@ -18,7 +18,7 @@ def published() -> str:
         urls = metadata("squeak-learn").get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
-    named = dict(url.split(", ", 1) for url in urls)
+    named: dict[str, str] = dict(url.split(", ", 1) for url in urls)
     return named.get("Documentation", "").rstrip("/")
 
 

@@ -114,19 +114,21 @@ class Job:
     def left(self) -> float | None:
         """Return about how many seconds are left; None where nothing is known yet.
 
-        What is expected is corrected by how long the stages before took, and the stage itself by its own pace.
+        What is expected is corrected by how long the stages before took, or the first one by its own pace; the
+        further a stage has come, the more its own pace counts.
         """
-        here = time.monotonic() - self._since
+        here, stages, part = time.monotonic() - self._since, list(self._expected), self._part
         done = [stage for stage in self._spent if stage in self._expected]
         ratio = sum(self._spent[s] for s in done) / max(sum(self._expected[s] for s in done), 1e-9) if done else 1.0
-        stages = list(self._expected)
-        after = stages[stages.index(self._stage) + 1 :] if self._stage in stages else []
-        if self._part > FAR_ENOUGH:
-            own = here / self._part * (1.0 - self._part)
-        elif self._stage in stages:
-            own = max(self._expected[self._stage] * ratio - here, 0.0)
-        else:
-            return None
+        pace = here / part * (1.0 - part) if part > FAR_ENOUGH else None
+        if self._stage not in stages:
+            return pace
+        expected = self._expected[self._stage]
+        if not done and pace is not None:
+            ratio = (here + pace) / max(expected, 1e-9)
+        own = max(ratio * expected - here, 0.0)
+        own = own if pace is None else (1.0 - part) * own + part * pace
+        after = stages[stages.index(self._stage) + 1 :]
         return own + ratio * sum(self._expected[stage] for stage in after)
 
     def _tick(self) -> None:

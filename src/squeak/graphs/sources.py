@@ -220,7 +220,7 @@ def _parse(lines: list[str], path: Path, place: int, first: list[str]) -> Any:
 
 def _names(lines: list[str], path: Path, place: int, width: int) -> Any:
     """Return the columns of lines whose first two words are the names of nodes."""
-    found = []
+    found: list[list[str]] = []
     for number, line in enumerate(lines, start=place + 1):
         if line.strip() and line.lstrip()[0] not in "#%":
             words = _fields(line)
@@ -335,7 +335,7 @@ def edge_source(edges: Any, n_nodes: int | None = None) -> RowSource:
         paths = [Path(one).resolve() for one in (edges if isinstance(edges, list) else [edges])]
         if all(is_text(path) for path in paths):
             digest = hashlib.sha256(b"".join(path.name.encode() + sample(path) for path in paths)).hexdigest()
-            recipe = {"paths": [str(path) for path in paths], "edge_list": True}
+            recipe: dict[str, Any] | None = {"paths": [str(path) for path in paths], "edge_list": True}
             again = partial(edge_blocks, list(paths), n_nodes, names=names)
             return _source_of(EdgeReader(again, names, digest, recipe))
         edges = open_edges(edges)

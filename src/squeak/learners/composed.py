@@ -43,6 +43,9 @@ LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
 ROWS_OF_A_SEARCH = 12_500
 """Experts of so many rows take about as long as the search does; they are tried where that much time is left."""
 
+A_SEARCH = 8.0
+"""Seconds of a search, to begin with: it is corrected as soon as the first kernel has been tried."""
+
 ENOUGH_ROWS = 50_000
 """One model is fitted to so many rows at most, or to 50 times its atoms: more rows hardly change so few numbers."""
 
@@ -155,6 +158,14 @@ def compose(
     back = np.zeros(n, dtype=bool)
     back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
     few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
+    atoms = atoms_for(n, max_atoms)
+
+    def expect(searching: float, kernels: int) -> None:
+        one = kernels * Costs.of(n, atoms, X.shape[1], False, 0.0).direct / engine.thread_count()
+        experts = {"local experts": n / ROWS_OF_A_SEARCH * searching} if n > WHOLE * leaf_rows else {}
+        job.expect({"kernels and metrics": searching, "one model": one, **experts})
+
+    expect(A_SEARCH * min(n, SEARCH_ROWS) / SEARCH_ROWS, 2)
     found, held = _searched(X, y, weight, back, groups, rng, search, size, job, few)
     searching = time.monotonic() - search.began
     kernels = [trial.kernel for trial in found]
@@ -173,14 +184,7 @@ def compose(
         m = len(some)
         search.stages.append(Stage("all rows", words, m, min(atoms, m), np.nan, error, time.monotonic() - began))
 
-    atoms = atoms_for(n, max_atoms)
-    job.expect(
-        {
-            "kernels and metrics": searching,
-            "one model": len(kernels) * Costs.of(n, atoms, X.shape[1], False, 0.0).direct / engine.thread_count(),
-            **({"local experts": n / ROWS_OF_A_SEARCH * searching} if n > WHOLE * leaf_rows else {}),
-        }
-    )
+    expect(searching, len(kernels))
     job.begin("one model")
     every = np.arange(n)
     blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)

@@ -154,8 +154,7 @@ def expected_stages(source: Any, learner: Any) -> dict[str, float]:
         found["kernel width"] = (len(WIDTHS) + 2) * trial / cores
     if given is None:
         found["dictionary"] = rows * atoms * (value + 2e-9 * atoms * FLOP) / cores
-    solving = Costs.of(rows, atoms, width, single=False, budget=0.0).direct / cores
-    return found | {"pass 2": solving, **({"pass 3": solving} if learner.alpha == "auto" else {})}
+    return found | {"pass 2": Costs.of(rows, atoms, width, single=False, budget=0.0).direct / cores}
 
 
 def _time(source: Any, atoms: int, passes: int, learns: bool, workers: bool) -> list[str]:

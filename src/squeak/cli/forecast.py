@@ -23,10 +23,10 @@ from squeak.core.progress import Job
 MEASURED, ROWS_OF_AN_ATOM = 16_384, 12
 """Rows that are measured at least, and for every atom."""
 
-START = 2.0
+START = 3.0
 """Seconds in which a command has imported everything, and in the end writes its file."""
 
-START_WORKER, START_CLUSTER = 2.5, 3.0
+START_WORKER, START_CLUSTER = 4.0, 5.0
 """Seconds of a core in which a worker has imported everything; seconds of a cluster of one's own beside."""
 
 HIDDEN = 0.5

@@ -205,20 +205,17 @@ def progress(words: str, unit: str, total: int | None, verbose: Any, done: int =
 
 
 class Pass:
-    """A pass over rows, as a stage of the job that is under way, if any; it begins with the second block.
+    """A pass over rows that begins, as a stage of the job that is under way, if any.
 
     ``done``: rows of it that a run before has read.
     """
 
     def __init__(self, total: int | None, done: int = 0) -> None:
-        self._total, self._done = total or Job.current().rows, done
-        self._stage = None if Job.now is None else Stage(Job.now, "", None)
+        self._stage: Stage | None = None
+        if Job.now is not None and not Job.now.counts_passes:
+            self._stage = Stage(Job.now, Job.now.next_pass(), total or Job.now.rows, done).__enter__()
 
     def update(self, rows: int) -> None:
         """Move on by some rows."""
-        job = Job.now
-        if self._stage is None or job is None:
-            return
-        if not self._stage.n and not job.counts_passes:
-            self._stage = Stage(job, job.next_pass(), self._total, self._done).__enter__()
-        self._stage.update(rows)
+        if self._stage is not None:
+            self._stage.update(rows)

@@ -120,6 +120,11 @@ class SourceTraining:
             yield block.X, self.pair(block.y)
             shown.update(n_rows(block.X))
 
+    def first(self) -> Block:
+        """Return the first block with its targets, which is no pass."""
+        block = next(iter(self.source.blocks()))
+        return block.X, self.pair(block.y)
+
     def pair(self, y: Any) -> tuple[Any, Any]:
         """Return targets as the learner's numbers, and weights."""
         return self.encoded(y), None if self.weigh is None else self.weigh(y)

@@ -144,7 +144,7 @@ def _some_rows(data: Training, seed: int, most: int) -> tuple[Rows, Any, Any]:
     if isinstance(data, ArrayTraining):
         X, y, weight = data.X, data.y, data.weight
     else:
-        X, (y, weight) = next(iter(data.blocks()))
+        X, (y, weight) = data.first()
     n = n_rows(X)
     chosen = np.sort(generator_at(seed, SAMPLE, 77).permutation(n)[:most])
     return take(X, chosen), y[chosen], None if weight is None else weight[chosen]

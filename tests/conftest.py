@@ -143,6 +143,8 @@ LONG = (
     "test_cli.py::test_version_help_and_completion",
     "test_cli.py::test_workers_learn_parts_and_give_the_bits_of_one_process",
     "test_cli_options.py::test_every_command_that_advises_a_delimiter_takes_it",
+    "test_cli_plan.py::test_a_fit_that_chooses_everything_is_planned_too",
+    "test_cli_plan.py::test_a_plan_tells_time_memory_and_passes[fit",
     "test_digests.py::test_results_are_those_on_file[commands",
     "test_docs_examples.py::test_an_example_runs_and_draws_one_figure",
     "test_docs_pages.py::test_the_code_of_a_page_runs_from_top_to_bottom",

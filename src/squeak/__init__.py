@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from squeak import kernels, leverage, samplers
 from squeak._version import __version__
 from squeak.data import rows
+from squeak.discovery import all_estimators
 from squeak.kinds import load, room, save
 from squeak.samplers import Disqueak, Kors, Squeak, merge
 from squeak.samplers.dictionary import Dictionary
@@ -52,6 +53,7 @@ __all__ = [
     "RandomFeatures",
     "Squeak",
     "__version__",
+    "all_estimators",
     "bandits",
     "checks",
     "dpp",

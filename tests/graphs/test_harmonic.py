@@ -346,7 +346,7 @@ def test_baselines_read_labels_as_the_classifier_does(baseline):
         (np.append(y, 0), "61 values"),
         (y[:-1], "59 values"),
         (y[:, None], "one-dimensional"),
-        (np.where(y == 0, np.nan, 1.0), "NaN"),
+        (np.where(y == 0, np.inf, 1.0), "infinite"),
         (np.full(60, -1), "no labels"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -272,3 +272,30 @@ def test_light_edges_keep_their_leverage():
     leverage = edge_leverage(A, "exact")
     assert leverage[upper.col == 200].sum() == pytest.approx(1.0, abs=1e-6)
     assert leverage.sum() == pytest.approx(200, rel=1e-5)
+
+
+def ring_of_cliques(count, size, weight):
+    """Return cliques in a ring, each joined to the next by one edge of a small weight, and which edges join."""
+    a, b = np.triu_indices(size, 1)
+    first = size * np.arange(count)
+    u = np.concatenate([(a + first[:, None]).ravel(), first])
+    v = np.concatenate([(b + first[:, None]).ravel(), np.roll(first, -1) + 1])
+    weights = np.concatenate([np.ones(count * len(a)), np.full(count, weight)])
+    graph = merged(check_edges(u, v, weights))
+    return graph, graph.weights < 0.5
+
+
+def test_more_than_58_slow_directions_are_found():
+    graph, joins = ring_of_cliques(90, 6, 1e-6)
+    found = edge_leverage(graph, "projections", random_state=0)
+    np.testing.assert_allclose(found[joins], 1 - 1 / 90, atol=1e-3)
+    assert found.sum() == pytest.approx(graph.n_nodes - 1, rel=1e-3)
+
+
+def test_slow_directions_that_may_be_missed_are_told(monkeypatch):
+    monkeypatch.setattr(projections_room, "NUMBERS", 0)
+    monkeypatch.setattr(projections_room, "SLOWEST", 20)
+    graph, joins = ring_of_cliques(90, 6, 1e-6)
+    with pytest.warns(UserWarning, match="parts that hang together by next to nothing"):
+        found = edge_leverage(graph, "projections", random_state=0)
+    assert found[joins].min() < 0.9

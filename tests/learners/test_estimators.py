@@ -1,8 +1,11 @@
 """Every learner is a scikit-learn estimator: their own suite of checks, pipelines, searches, clones, names."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -22,8 +25,10 @@ from squeak import (
     Nystroem,
     Squeak,
 )
+from squeak.core.estimator import published
 from squeak.kernels import RBF
 from squeak.samplers import BlessR
+from tests.test_docs_api import listed
 
 KERNEL = RBF(1.0)  # a median width changes with repeated rows, which scikit-learn's checks of weights forbid
 ESTIMATORS = [
@@ -167,3 +172,64 @@ def test_every_model_can_be_shown_in_the_terminal(waves, tmp_path):
         text = page(squeak.load(tmp_path / "m.sqk"), tmp_path / "m.sqk", 3)
         assert type(model).__name__ in text
         assert "alpha" in text
+
+
+@pytest.mark.parametrize(("form", "library"), [("pandas", "pandas"), ("polars", "polars")])
+@pytest.mark.parametrize("name", [name for name, _ in squeak.all_estimators("transformer")])
+def test_transformers_answer_in_tables(frame, name, form, library):
+    module = pytest.importorskip(library)
+    X, y = frame
+    model = dict(squeak.all_estimators())[name]().set_params(kernel=KERNEL, random_state=0)
+    model.set_params(**{k: 20 for k in ("max_atoms",) if k in model.get_params()})
+    plain = clone(model).fit(X, y).transform(X)
+    table = model.set_output(transform=form).fit(X, y).transform(X)
+    assert isinstance(table, module.DataFrame)
+    assert list(table.columns) == list(model.get_feature_names_out())
+    assert np.array_equal(np.asarray(table), plain)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    if name == "KernelCCA":
+        assert model.score(X, y) == pytest.approx(
+            clone(model).set_output(transform="default").fit(X, y).score(X, y)
+        )
+
+
+def test_weights_are_routed(frame):
+    X, y = frame[0].to_numpy(), frame[1].to_numpy()
+    weight = np.random.default_rng(1).random(400)
+    with config_context(enable_metadata_routing=True):
+        model = KernelRidge(KERNEL, max_atoms=40, random_state=0).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        line = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+        found = line.fit(X, y, sample_weight=weight).predict(X)
+        Z = StandardScaler().fit_transform(X)
+        assert np.array_equal(found, clone(model).fit(Z, y, sample_weight=weight).predict(Z))
+        assert not np.allclose(found, clone(model).fit(Z, y).predict(Z))
+        search = GridSearchCV(line, {"kernelridge__alpha": [0.1, 10.0]}, cv=2).fit(X, y, sample_weight=weight)
+        assert search.best_score_ > 0.8
+        for _, kind in squeak.all_estimators():
+            if "sample_weight" in inspect.signature(kind.fit).parameters:
+                assert "sample_weight" in inspect.signature(kind.set_fit_request).parameters
+
+
+def test_html_links_to_our_pages(monkeypatch, tmp_path):
+    names = dict(squeak.all_estimators())
+    generated = {f"{module}.{name}.html" for module, name in listed() if name in names}
+    monkeypatch.setenv("SQUEAK_DOCS", "https://squeak.invalid/")
+    links = {kind.__new__(kind)._get_doc_link() for _, kind in squeak.all_estimators()}
+    assert links == {f"https://squeak.invalid/api/generated/{page}" for page in generated}
+    assert "https://squeak.invalid/api/generated/squeak.KernelRidge.html" in KernelRidge()._repr_html_()
+    monkeypatch.setenv("SQUEAK_DOCS", str(tmp_path))
+    assert BlessR()._get_doc_link() == f"{tmp_path.as_uri()}/api/generated/squeak.samplers.BlessR.html"
+    monkeypatch.delenv("SQUEAK_DOCS")
+    assert KernelRidge()._get_doc_link().startswith(published())
+    assert type("Mine", (KernelRidge,), {"__module__": "mine"})()._get_doc_link() == ""
+
+
+def test_estimators_are_found_by_type():
+    names = [name for name, _ in squeak.all_estimators()]
+    assert names == sorted(names)
+    assert {"KernelRidge", "Squeak", "KonsClassifier", "HarmonicClassifier", "DPP"} <= set(names)
+    assert dict(squeak.all_estimators("cluster")) == {"KernelKMeans": squeak.KernelKMeans}
+    assert set(squeak.all_estimators(["cluster", "dpp"])) < set(squeak.all_estimators())
+    with pytest.raises(ValueError, match=r"type_filter must be of 'classifier'.*it has 'kernel'"):
+        squeak.all_estimators("kernel")

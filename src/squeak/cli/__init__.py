@@ -19,11 +19,12 @@ import typer
 from squeak._version import __version__
 from squeak.cli.commands import command, told
 from squeak.cli.deploying import export, serve
-from squeak.cli.dictionaries import compare, dictionary, merge, plan, report, sample, show
+from squeak.cli.dictionaries import compare, dictionary, merge, report, sample, show
 from squeak.cli.errors import echo, say
 from squeak.cli.graphs import label, sparsify
 from squeak.cli.models import evaluate, fit, predict
 from squeak.cli.optimizing import optimize
+from squeak.cli.plans import plans
 from squeak.cli.streams import online
 
 app = typer.Typer(
@@ -34,11 +35,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(fit, predict, evaluate, online, dictionary, show, report, merge, compare, plan),
+    *(fit, predict, evaluate, online, dictionary, show, report, merge, compare),
     *(sample, optimize, sparsify, label, export, serve),
 )
 for function in COMMANDS:
     app.command()(command(function))
+app.add_typer(plans, name="plan")
 
 
 @app.callback(invoke_without_command=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from squeak.cli.errors import echo, option
+from squeak.cli.errors import option
 from squeak.cli.reading import Categories, Missing, Scale
 
 CHOSEN = {
@@ -49,28 +49,15 @@ def too_many(source: Any) -> str | None:
     return None if count <= most else f"there are more than {most:,} rows"
 
 
-def fit_auto(
-    source: Any,
-    out: Path,
-    classes: bool,
-    max_atoms: int | None,
-    time_budget: float | None,
-    seed: int,
-    quiet: bool,
-) -> None:
-    """Fit AutoRegressor or AutoClassifier, as a user of Python would, and tell what was chosen."""
-    import squeak as sq
-
-    chosen = sq.AutoClassifier if classes else sq.AutoRegressor
-    learner: Any = chosen(
-        max_atoms=max_atoms, time_budget=time_budget, random_state=seed, verbose=0 if quiet else 1
-    ).fit(source)
-    learner.save(out)
-    if quiet:
-        return
+def fit_auto(source: Any, learner: Any, out: Path) -> list[str]:
+    """Fit AutoRegressor or AutoClassifier, as a user of Python would, and return lines about what was chosen."""
+    learner.fit(source).save(out)
     skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-    echo(f"{type(learner).__name__}{skipped}: everything was chosen on rows kept back, in memory → {out}")
-    for stage in learner.search_:
-        echo(f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation")
-    for limit in learner.limits_:
-        echo(f"  {limit}")
+    return [
+        f"{type(learner).__name__}{skipped}: everything was chosen on rows kept back, in memory → {out}",
+        *(
+            f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation"
+            for stage in learner.search_
+        ),
+        *(f"  {limit}" for limit in learner.limits_),
+    ]

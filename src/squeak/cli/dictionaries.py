@@ -1,4 +1,4 @@
-"""``squeak dictionary``, ``show``, ``report``, ``merge``, ``plan``, ``compare`` and ``sample``."""
+"""``squeak dictionary``, ``show``, ``report``, ``merge``, ``compare`` and ``sample``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.clusters import Cluster
+from squeak.cli.dry import a_dictionary
 from squeak.cli.errors import echo
 from squeak.cli.options import (
     Checkpoint,
@@ -17,6 +18,7 @@ from squeak.cli.options import (
     KernelChoice,
     KernelName,
     LengthScale,
+    Measure,
     Out,
     Quiet,
     SamplerName,
@@ -78,6 +80,10 @@ def dictionary(
     leaves: Annotated[
         int | None, typer.Option(min=1, help="Parts, where workers or a scheduler are used.", show_default=False)
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done and its cost; learn nothing.")
+    ] = False,
+    measure: Measure = False,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -107,6 +113,8 @@ def dictionary(
         "random_state": seed,
         "verbose": 0 if quiet else 1,
     }
+    if measure and not dry_run:
+        raise typer.BadParameter("--measure goes with --dry-run, and is what squeak plan dictionary does")
     if leaves is not None and not apart:
         raise typer.BadParameter("--leaves is for --workers or --scheduler")
     learner: Any
@@ -119,6 +127,9 @@ def dictionary(
     if model is not None and known is None:
         reading, known = replace(reading, scale=Scale.none), "learn"
     origin = source_from(reading, data, target, preprocessing=known, seed=seed)
+    if dry_run:
+        echo(a_dictionary(origin, learner, cluster.workers, measure=measure))
+        return
     with going_on(checkpoint, quiet):
         if apart:
             with cluster.client():
@@ -175,35 +186,6 @@ def merge(
     merged = sq.merge(*[sq.Dictionary.load(file) for file in files], random_state=seed, max_atoms=max_atoms)
     merged.save(out)
     echo(f"{len(files)} dictionaries of {merged.n_seen:,} rows; {len(merged):,} atoms kept → {out}")
-
-
-def plan(
-    rows: Annotated[float, typer.Option(callback=positive, help="Rows, for example 1e9.", show_default=False)],
-    dim: Annotated[int, typer.Option(min=1, help="Columns of a row.", show_default=False)],
-    atoms: Annotated[int, typer.Option(min=1, help="The limit --max-atoms of the run.")] = 1000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, a core each.")] = 1,
-    leaves: Annotated[
-        int | None, typer.Option(min=1, help="Parts that are learned apart.", show_default=False)
-    ] = None,
-    cores: Annotated[
-        int | None, typer.Option(min=1, help="Cores that the workers share, if fewer.", show_default=False)
-    ] = None,
-    bandwidth: Annotated[float, typer.Option(callback=positive, help="MB/s between two workers.")] = 100.0,
-) -> None:
-    """Predict time, memory and bytes moved of a run on workers, after some seconds of measuring this machine.
-
-    Reading the rows from a disk is not in it.
-    """
-    from squeak.cli.pages import prediction
-    from squeak.samplers.planning import calibrate
-    from squeak.samplers.planning import plan as predict
-
-    echo(f"measuring leaves and merges with {atoms:,} atoms and {dim:,} columns here …", err=True)
-    known = calibrate(dim, atoms)
-    found = predict(
-        rows, dim, atoms, workers, leaves=leaves, cores=cores, bandwidth=bandwidth * 1e6, calibration=known
-    )
-    echo(prediction(found, known))
 
 
 def compare(

@@ -9,51 +9,86 @@ from typing import Any
 import numpy as np
 
 from squeak.cli.pages import duration, preprocessing, quantity
+from squeak.core.progress import Job
 
 WINDOW = 5
 """Classes that are named."""
 
 
-def in_memory(source: Any, classes: bool, time_budget: float | None) -> str:
-    """Return the page of a fit that chooses everything by itself."""
+def in_memory(source: Any, learner: Any, *, measure: bool = False) -> str:
+    """Return the page of a fit that chooses everything by itself; ``measure``: with times that are measured."""
+    name, time_budget = type(learner).__name__, learner.time_budget
+    classes = name == "AutoClassifier"
     rows, width = source.n_rows, len(source.feature_names)
-    name = "AutoClassifier" if classes else "AutoRegressor"
     held = "" if rows is None else f": {quantity(8.0 * rows * width)} as numbers, and several times that in all"
     limit = (
         "--time-budget ends it earlier" if time_budget is None else f"nothing new is tried after {time_budget:g} s"
     )
-    return "\n".join(
-        [
-            *_recognised(source, classes),
-            f"would do   {name}: kernels, metrics, penalties and local experts are tried on rows kept back",
+    lines = [
+        *_recognised(source, classes),
+        f"would do   {name}: kernels, metrics, penalties and local experts are tried on rows kept back",
+    ]
+    if measure:
+        from squeak.cli.forecast import of_auto
+
+        lines += of_auto(source, learner).lines()
+    else:
+        lines += [
             f"memory     all rows{held}",
             f"time       is not predicted: seconds for a thousand rows, many minutes for a million; {limit}",
-            "nothing was learned",
         ]
-    )
+    return "\n".join([*lines, "nothing was learned"])
 
 
-def in_passes(source: Any, learner: Any, workers: bool) -> str:
-    """Return the page of a fit that reads the rows in passes."""
+def in_passes(source: Any, learner: Any, workers: int | None, *, measure: bool = False) -> str:
+    """Return the page of a fit that reads the rows in passes; ``measure``: with times that are measured."""
     from squeak.learners.choice import DIRECT_UP_TO
 
     classes = hasattr(learner, "class_weight")
     given = learner.dictionary
     atoms, kernel = (learner.max_atoms, learner.kernel) if given is None else (len(given), given.kernel)
-    sampler = "DISQUEAK on the workers" if workers else "SQUEAK"
+    sampler = "SQUEAK" if workers is None else "DISQUEAK on the workers"
     first = f"{sampler}, a dictionary of at most {atoms:,} atoms, in one pass"
     first = first if given is None else f"the dictionary given, {atoms:,} atoms"
+    memory = _memory(atoms, len(source.feature_names))
     passes = 1 if atoms <= DIRECT_UP_TO or learner.alpha == "auto" else learner.max_iter
     solved = "one pass" if passes == 1 else f"up to {passes} passes"
     lines = [
         *_recognised(source, classes),
         f"would do   {first}; {kernel}",
         f"           {type(learner).__name__} on it, alpha {learner.alpha}, in {solved} more",
-        f"memory     about {quantity(_memory(atoms, len(source.feature_names)))}, whatever the number of rows",
-        *_time(source, atoms, passes, given is None, workers),
-        "nothing was learned",
     ]
-    return "\n".join(lines)
+    if measure:
+        from squeak.cli.forecast import of_fit
+
+        lines += of_fit(source, learner, workers, memory).lines()
+    else:
+        lines += [
+            f"memory     about {quantity(memory)}, whatever the number of rows",
+            *_time(source, atoms, passes, given is None, workers is not None),
+        ]
+    return "\n".join([*lines, "nothing was learned"])
+
+
+def a_dictionary(source: Any, sampler: Any, workers: int | None, *, measure: bool) -> str:
+    """Return the page of a dictionary that is learned in one pass."""
+    from squeak.cli.forecast import of_dictionary
+
+    atoms = getattr(sampler, "max_atoms", None)
+    memory = _memory(atoms or 1000, len(source.feature_names))
+    limit = f"at most {atoms:,} atoms" if atoms else f"the atoms that ridge {sampler.ridge:g} asks for"
+    lines = [
+        *_recognised(source, False),
+        f"would do   {type(sampler).__name__}, {limit}, in one pass; {sampler.kernel}",
+    ]
+    if measure:
+        lines += of_dictionary(source, sampler, workers, memory).lines()
+    else:
+        lines += [
+            f"memory     about {quantity(memory)}, whatever the number of rows",
+            *_time(source, atoms or 1000, 0, True, workers is not None),
+        ]
+    return "\n".join([*lines, "nothing was learned"])
 
 
 def _recognised(source: Any, classes: bool) -> list[str]:
@@ -65,7 +100,11 @@ def _recognised(source: Any, classes: bool) -> list[str]:
     return [
         f"rows       {rows}, in {parts}; {numbers} per row",
         *([f"columns    {len(source.column_names):,}, as they are"] if known is None else preprocessing(known)),
-        f"target     {source.target}: {_target(next(iter(source.blocks())).y, classes)}",
+        *(
+            []
+            if source.target is None
+            else [f"target     {source.target}: {_target(next(iter(source.blocks())).y, classes)}"]
+        ),
     ]
 
 
@@ -93,6 +132,29 @@ def _memory(atoms: int, width: int) -> float:
 
     values = 4 * block_rows(width) * width + 6 * atoms**2 + TILE_ROWS * atoms * (os.cpu_count() or 1)
     return BASE_MEMORY + 8.0 * values
+
+
+def expected_stages(source: Any, learner: Any) -> dict[str, float]:
+    """Return the stages of a fit in passes with about the seconds of each; none where the rows are not counted."""
+    from squeak.cli.forecast import weighed_rows
+    from squeak.learners.choice import Costs
+    from squeak.learners.sampled import FLOP, value_cost
+    from squeak.learners.tuning import SEARCH_ATOMS, SEARCH_ROWS, WIDTHS, wants_search
+
+    Job.current().rows = rows = weighed_rows(source)
+    width, cores = len(source.feature_names), os.cpu_count() or 1
+    if rows is None:
+        return {}
+    given = learner.dictionary
+    atoms = learner.max_atoms if given is None else len(given)
+    value = 1e-9 * value_cost(width, False)
+    found: dict[str, float] = {"reading": 1.0}
+    if given is None and wants_search(learner.kernel):
+        trial = min(rows, SEARCH_ROWS) * SEARCH_ATOMS * (2 * value + 6e-9 * SEARCH_ATOMS * FLOP)
+        found["kernel width"] = (len(WIDTHS) + 2) * trial / cores
+    if given is None:
+        found["dictionary"] = rows * atoms * (value + 2e-9 * atoms * FLOP) / cores
+    return found | {"pass 2": Costs.of(rows, atoms, width, single=False, budget=0.0).direct / cores}
 
 
 def _time(source: Any, atoms: int, passes: int, learns: bool, workers: bool) -> list[str]:

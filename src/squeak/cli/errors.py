@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
 
 from squeak.core.advice import Advice
+from squeak.core.progress import Job
 from squeak.core.text import for_terminal
 
 
@@ -31,7 +33,20 @@ def spell(advice: Advice, options: Collection[str]) -> str:
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print a text; what it has from files or users cannot rewrite the terminal."""
-    typer.echo(for_terminal(text, keep="\n"), err=err)
+    with above_the_bar():
+        typer.echo(for_terminal(text, keep="\n"), err=err)
+
+
+@contextmanager
+def above_the_bar() -> Iterator[None]:
+    """Have a bar that is shown make room for lines that are printed."""
+    if Job.now is None:
+        yield
+        return
+    from tqdm import tqdm
+
+    with tqdm.external_write_mode(file=sys.stderr):
+        yield
 
 
 def say(message: str, code: int) -> int:

@@ -25,7 +25,8 @@ from squeak.cli.reading import Chosen
 Graph = Annotated[
     list[str],
     typer.Argument(
-        metavar="EDGES", help="Edge lists: text, CSV, Parquet or npy; two nodes a line and maybe a weight."
+        metavar="EDGES",
+        help="Edge lists: text, CSV, Parquet or npy; two nodes a line, by number or name, and maybe a weight.",
     ),
 ]
 Figure = Annotated[
@@ -66,6 +67,7 @@ def sparsify(
     """Sparsify the graph of EDGES: far fewer edges, nearly the same quadratic form."""
     from squeak.graphs import OnlineSparsifier, StreamSparsifier, sparsifier_report
     from squeak.graphs import sparsify as sparsify_all
+    from squeak.graphs.names import as_array
     from squeak.graphs.sources import read_edges, write_edges
 
     check_figure(figure)
@@ -73,12 +75,11 @@ def sparsify(
     if checkpoint is not None and way is Way.batch:
         raise typer.BadParameter("--way batch holds all edges in memory and reads them at once: no --checkpoint")
     check_ending(out, ".parquet", ".csv", ".npy", ".txt")
-    source = edges_from(reading, edges)
+    source, names = edges_from(reading, edges), dict[Any, int]()
     if way is Way.batch:
-        found = sparsify_all(
-            read_edges(source), oversampling=oversampling, ridge=ridge, copies=copies, random_state=seed
-        )
-        seen = None
+        whole = read_edges(source, names=names)
+        found = sparsify_all(whole, oversampling=oversampling, ridge=ridge, copies=copies, random_state=seed)
+        seen, nodes = None, as_array(names) if names else None
     else:
         kind = StreamSparsifier if way is Way.stream else OnlineSparsifier
         stream = kind(oversampling, ridge=ridge, copies=copies, random_state=seed)
@@ -88,9 +89,10 @@ def sparsify(
             else:
                 stream.fit(source, checkpoint=checkpoint, every=every)
         found, seen = stream.sample_.graph, stream.n_seen_
+        nodes = stream.node_names_ if isinstance(stream.node_names_[0], str) else None
     wanted = figure is not None or (measure and not quiet)
-    graph = read_edges(source) if wanted else None  # before the result may take the place of an input
-    write_edges(found, out)
+    graph = read_edges(source, names={}) if wanted else None  # before the result may take the place of an input
+    write_edges(found, out, nodes)
     if graph is not None and figure is not None:
         from squeak.report import draw_sparsifier
 
@@ -134,10 +136,11 @@ def label(
 
     check_outputs([*edges, labels], overwrite=overwrite, others=[out])
     check_ending(out, ".parquet", ".csv")
-    nodes, names = read_labels(labels)
-    graph = read_edges(edges_from(reading, edges))
+    known_names: dict[Any, int] = {}
+    graph = read_edges(edges_from(reading, edges), names=known_names)
+    nodes, names = read_labels(labels, known_names)
     last = int(nodes.max())
-    if last >= max(10 * graph.n_nodes, MOST_LABELLED):
+    if not known_names and last >= max(10 * graph.n_nodes, MOST_LABELLED):
         raise ValueError(f"{labels} has a label for node {last:,}; the edges have nodes 0 to {graph.n_nodes - 1:,}")
     graph = graph.on_nodes(max(graph.n_nodes, last + 1))
     classes, codes = np.unique(names, return_inverse=True)
@@ -152,7 +155,8 @@ def label(
     y[hidden] = -1
     s = HarmonicClassifier(alpha, sparsifier=oversampling, random_state=seed).fit(graph, y)
     place = np.searchsorted(s.classes_, s.transduction_)
-    changed = write_labels(out, classes[s.transduction_], s.label_distributions_[np.arange(len(place)), place])
+    shares = s.label_distributions_[np.arange(len(place)), place]
+    changed = write_labels(out, list(known_names) or s.node_names_, classes[s.transduction_], shares)
     if changed:
         echo(APOSTROPHES, err=True)
     if quiet:
@@ -187,14 +191,15 @@ def edges_from(reading: Chosen, edges: list[str]) -> Any:
 def read_all(stream: Any, source: Any, quiet: bool) -> None:
     """Read all edges into a stream sparsifier, with a bar."""
     from squeak.core.progress import progress
-    from squeak.graphs import edge_blocks
+    from squeak.graphs.forms import is_columns
+    from squeak.graphs.sources import file_blocks
 
     with progress(type(stream).__name__, "edges", None, not quiet, unit_scale=True) as bar:
 
         def blocks() -> Iterator[Any]:
-            for block in edge_blocks(source):
+            for block in file_blocks(source):
                 yield block
-                bar.update(len(block))
+                bar.update(len(block[0]) if is_columns(block) else len(block))
 
         stream.fit(blocks())
 
@@ -211,35 +216,48 @@ def describe(report: Any) -> str:
     )
 
 
-def read_labels(path: Path) -> tuple[Any, Any]:
-    """Return the nodes and labels of a table; rows without a label are left out."""
+def read_labels(path: Path, known: dict[Any, int]) -> tuple[Any, Any]:
+    """Return the nodes and labels of a table; rows without a label are left out.
+
+    ``known``: the numbers of the nodes by name; empty where nodes are numbers. A labelled node without edges joins
+    them.
+    """
     import numpy as np
     from pyarrow import csv, parquet
+
+    from squeak.data.columns import texts
 
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
     if not {"node", "label"} <= set(table.column_names):
         raise ValueError(f"{path.name} needs the columns node and label; it has {', '.join(table.column_names)}")
-    nodes = table.column("node").to_numpy()
-    if nodes.dtype.kind not in "iu" or len(nodes) == 0 or nodes.min() < 0:
-        raise ValueError(f"{path.name}: the column node must hold node numbers from 0 on")
     given = table.column("label").to_pylist()
     kept = [i for i, name in enumerate(given) if name is not None and name != ""]
     if not kept:
         raise ValueError(f"{path.name} has no labels")
-    nodes, names = nodes[kept], np.asarray([given[i] for i in kept], dtype=str)
+    if known:
+        words = texts(table.column("node")).to_pylist()
+        if None in words:
+            raise ValueError(f"{path.name}, row {words.index(None) + 1} has no node")
+        nodes = np.array([known.setdefault(words[i], len(known)) for i in kept])
+    else:
+        nodes = table.column("node").to_numpy()
+        if nodes.dtype.kind not in "iu" or len(nodes) == 0 or nodes.min() < 0:
+            raise ValueError(f"{path.name}: the column node must hold node numbers from 0 on, as the edges do")
+        nodes = nodes[kept]
+    names = np.asarray([given[i] for i in kept], dtype=str)
     first = dict(zip(nodes.tolist()[::-1], names.tolist()[::-1], strict=True))
     for node, name in zip(nodes.tolist(), names.tolist(), strict=True):
         if first[node] != name:
-            raise ValueError(f"{path.name}: node {node} has two labels, {first[node]!r} and {name!r}")
+            called = list(known)[node] if known else node
+            raise ValueError(f"{path.name}: node {called} has two labels, {first[node]!r} and {name!r}")
     return nodes, names
 
 
-def write_labels(path: Path, names: Any, chances: Any) -> bool:
+def write_labels(path: Path, nodes: Any, names: Any, chances: Any) -> bool:
     """Write a label for every node; tell whether some had to be changed for a CSV file."""
-    import numpy as np
     import pyarrow as pa
 
-    table = pa.table({"node": np.arange(len(names)), "label": [str(name) for name in names], "share": chances})
+    table = pa.table({"node": nodes, "label": [str(name) for name in names], "share": chances})
     return write_table(path, table)

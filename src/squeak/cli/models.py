@@ -12,13 +12,14 @@ import typer
 
 from squeak.cli.automatic import CHOSEN, FOR_AUTO, fit_auto, reason_for_passes, too_many
 from squeak.cli.clusters import Cluster
-from squeak.cli.dry import in_memory, in_passes
+from squeak.cli.dry import expected_stages, in_memory, in_passes
 from squeak.cli.errors import echo
 from squeak.cli.options import (
     Checkpoint,
     Data,
     Every,
     KernelName,
+    Measure,
     Out,
     Quiet,
     Seed,
@@ -32,6 +33,7 @@ from squeak.cli.options import (
 from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_ending, check_outputs, going_on
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Files, Shuffled, source_from
+from squeak.core.progress import Job
 from squeak.data.streamed import predictions
 
 
@@ -134,6 +136,7 @@ def fit(
         bool,
         typer.Option("--dry-run", help="Say what was recognised, what would be done and its cost; learn nothing."),
     ] = False,
+    measure: Measure = False,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -148,78 +151,88 @@ def fit(
     """
     import squeak as sq
 
-    given = given_options(context)
-    why = reason_for_passes(given & CHOSEN)
-    if kernel is Kernels.auto and ("kernel" in given or why is None):
-        refuse_settled(context, CHOSEN, "--kernel auto chooses these itself, in this process")
-        check_outputs([*data], overwrite=overwrite, squeak_files=[out])
-        automatic = replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given})
-        source = source_from(automatic, data, target, seed=seed)
-        why = None if "kernel" in given else too_many(source)
-        if why is None:
-            classes = is_classification(task, source, quiet)
-            if dry_run:
-                echo(in_memory(source, classes, time_budget))
-                return
-            fit_auto(source, out, classes, max_atoms, time_budget, seed, quiet)
-            return
-    if time_budget is not None:
-        raise typer.BadParameter("--time-budget is for --kernel auto" + (f"; {why}" if why else ""))
-    if kernel is Kernels.auto:
-        kernel = Kernels.rbf
-        if not quiet and dictionary is None:
-            echo(f"{why}: learned in passes, with an RBF kernel")
+    def learned() -> list[str]:
+        given = given_options(context)
+        why = reason_for_passes(given & CHOSEN)
+        asked = kernel
+        if asked is Kernels.auto and ("kernel" in given or why is None):
+            refuse_settled(context, CHOSEN, "--kernel auto chooses these itself, in this process")
+            check_outputs([*data], overwrite=overwrite, squeak_files=[out])
+            automatic = replace(reading, **{name: value for name, value in FOR_AUTO.items() if name not in given})
+            source = source_from(automatic, data, target, seed=seed)
+            why = None if "kernel" in given else too_many(source)
+            if why is None:
+                classes = is_classification(task, source, quiet)
+                chooses = sq.AutoClassifier if classes else sq.AutoRegressor
+                chosen: Any = chooses(max_atoms=max_atoms, time_budget=time_budget, random_state=seed)
+                if dry_run:
+                    return [in_memory(source, chosen, measure=measure)]
+                return fit_auto(source, chosen.set_params(verbose=0 if quiet else 1), out)
+        if time_budget is not None:
+            raise typer.BadParameter("--time-budget is for --kernel auto" + (f"; {why}" if why else ""))
+        if asked is Kernels.auto:
+            asked = Kernels.rbf
+            if not quiet and dictionary is None:
+                echo(f"{why}: learned in passes, with an RBF kernel")
 
-    if dictionary is not None:
-        refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
-    check_outputs([*data, dictionary], overwrite=overwrite, squeak_files=[out], states=[checkpoint])
-    if cluster.wanted() and checkpoint is not None:
-        raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
-    penalty = _alpha(alpha)
-    known: Any = "learn"
-    choice: dict[str, Any] = {
-        "kernel": kernel_of(KernelName(kernel.value), length_scale),
-        "max_atoms": max_atoms or 1000,
-    }
-    if dictionary is not None:
-        loaded = sq.Dictionary.load(dictionary)
-        known, choice = loaded.preprocessing, {"dictionary": loaded}
-        if target in getattr(loaded.preprocessing, "column_names", ()):
-            raise ValueError(
-                f"the rows of {dictionary} have the column {target!r}, which is to be predicted from them: learn "
-                f"the dictionary with --target {target}"
-            )
-    source = source_from(reading, data, target, preprocessing=known, seed=seed)
-    params: dict[str, Any] = {
-        **choice,
-        "alpha": penalty,
-        "random_state": seed,
-        "verbose": 0 if quiet else 1,
-    }
-    learner: Any
-    if is_classification(task, source, quiet):
-        learner = sq.KernelClassifier(**params, loss=loss.value, class_weight=or_none(class_weight))
-    else:
-        if class_weight is not ClassWeight.none:
-            raise typer.BadParameter("--class-weight is for classes: --task classification")
-        if loss is Loss.logistic:
-            raise typer.BadParameter("--loss logistic is for classes: --task classification")
-        learner = sq.KernelRidge(**params, fit_intercept=True)
-    if dry_run:
-        echo(in_passes(source, learner, cluster.wanted()))
-        return
-    if cluster.wanted():
-        with cluster.client():
-            learner.fit(source)
-    else:
-        with going_on(checkpoint, quiet):
-            learner.fit(source, checkpoint=checkpoint, every=every)
-    learner.save(out)
-    if not quiet:
+        if dictionary is not None:
+            refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
+        check_outputs([*data, dictionary], overwrite=overwrite, squeak_files=[out], states=[checkpoint])
+        if cluster.wanted() and checkpoint is not None:
+            raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
+        penalty = _alpha(alpha)
+        known: Any = "learn"
+        choice: dict[str, Any] = {
+            "kernel": kernel_of(KernelName(asked.value), length_scale),
+            "max_atoms": max_atoms or 1000,
+        }
+        if dictionary is not None:
+            loaded = sq.Dictionary.load(dictionary)
+            known, choice = loaded.preprocessing, {"dictionary": loaded}
+            if target in getattr(loaded.preprocessing, "column_names", ()):
+                raise ValueError(
+                    f"the rows of {dictionary} have the column {target!r}, which is to be predicted from them: "
+                    f"learn the dictionary with --target {target}"
+                )
+        source = source_from(reading, data, target, preprocessing=known, seed=seed)
+        params: dict[str, Any] = {
+            **choice,
+            "alpha": penalty,
+            "random_state": seed,
+            "verbose": 0 if quiet else 1,
+        }
+        learner: Any
+        if is_classification(task, source, quiet):
+            learner = sq.KernelClassifier(**params, loss=loss.value, class_weight=or_none(class_weight))
+        else:
+            if class_weight is not ClassWeight.none:
+                raise typer.BadParameter("--class-weight is for classes: --task classification")
+            if loss is Loss.logistic:
+                raise typer.BadParameter("--loss logistic is for classes: --task classification")
+            learner = sq.KernelRidge(**params, fit_intercept=True)
+        if dry_run:
+            return [in_passes(source, learner, cluster.workers, measure=measure)]
+        Job.current().expect(expected_stages(source, learner))
+        if cluster.wanted():
+            with cluster.client():
+                learner.fit(source)
+        else:
+            with going_on(checkpoint, quiet):
+                learner.fit(source, checkpoint=checkpoint, every=every)
+        learner.save(out)
         found = learner.dictionary_
         skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
-        echo(f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}")
-        echo(f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}")
+        return [
+            f"{found.n_seen:,} rows{skipped}; {type(learner).__name__} on {len(found):,} atoms → {out}",
+            f"{found.kernel}, alpha {learner.alpha_:.4g}, solver {learner.solver_}",
+        ]
+
+    if measure and not dry_run:
+        raise typer.BadParameter("--measure goes with --dry-run, and is what squeak plan fit does")
+    with Job("fit", not quiet and not dry_run):
+        lines = learned()
+    for line in lines if not quiet or dry_run else ():
+        echo(line)
 
 
 def predict(

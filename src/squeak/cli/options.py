@@ -80,3 +80,9 @@ def given_options(context: typer.Context) -> set[str]:
     """Return the names of the parameters that stand on the command line."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+Measure = Annotated[
+    bool,
+    typer.Option("--measure/--no-measure", help="Run a small part of the rows, to predict the time of all."),
+]

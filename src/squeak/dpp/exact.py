@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine
 from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.kernels import gram, resolve
 from squeak.core.leverage import INDEFINITE
 from squeak.core.rows import n_rows
@@ -27,7 +27,7 @@ LARGEST = 10_000
 
 
 @parameters
-class ExactDPP(BaseEstimator):
+class ExactDPP(Estimator):
     """Samples from DPP(L), P(S) = det(L_S)/det(I + L), by the eigenvectors of the kernel's matrix L.
 
     ``fit`` costs O(n³) time and O(n²) memory once; a sample then costs O(n·k²) for k rows. Each eigenvector is

@@ -7,12 +7,12 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine
 from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.kernels import resolve
 from squeak.core.leverage import exact_leverage_scores
 from squeak.core.progress import progress
@@ -37,7 +37,7 @@ MOST_MISSES = 1_000
 
 
 @parameters
-class DPP(Saved, BaseEstimator):
+class DPP(Saved, Estimator):
     """Draw diverse subsets of rows exactly: P(S) = det(L_S)/det(I + L), where L is the kernel's matrix of all rows.
 
     A determinant is large for rows that are unlike each other, so samples spread over the data. L is never formed.

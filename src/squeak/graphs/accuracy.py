@@ -12,7 +12,7 @@ from squeak.core import engine
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges, best_forest, check_graph_ridge, rooted_forest, spanned_alike
-from squeak.graphs.forms import read_graph
+from squeak.graphs.forms import read_both
 from squeak.graphs.solver import NormalisedSystem
 
 DENSE = 1500
@@ -64,7 +64,7 @@ def spectral_accuracy(
     0.25
     """
     ridge = check_graph_ridge(ridge)
-    one, other = read_graph(graph).edges, read_graph(sparsifier).edges
+    one, other = read_both(graph, sparsifier)
     n = max(one.n_nodes, other.n_nodes)
     if one.n_nodes != other.n_nodes:
         if sum(hasattr(g, "shape") and g.shape[0] == g.shape[1] for g in (graph, sparsifier)) == 2:

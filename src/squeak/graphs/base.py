@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from sklearn.base import BaseEstimator
+import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import Edges, check_graph_ridge
+from squeak.graphs.names import Names, as_array, named
 from squeak.graphs.oracle import Scoring
 from squeak.graphs.sample import EdgeSample
 from squeak.samplers.theory import squeak_oversampling
@@ -21,7 +23,7 @@ DEFAULT_OVERSAMPLING = 30.0
 
 
 @parameters
-class Sparsifier(BaseEstimator):
+class Sparsifier(Estimator):
     """The parameters of :class:`StreamSparsifier`, and the sparsifier from the sample of edges that was kept."""
 
     oversampling: float | str = field(default=DEFAULT_OVERSAMPLING, kw_only=False)
@@ -36,6 +38,23 @@ class Sparsifier(BaseEstimator):
     random_state: RandomState = None
 
     _sample: EdgeSample = field(init=False)
+    _names: Names = field(init=False)
+
+    def _known(self) -> Names:
+        """Return the names of the nodes, with their numbers; none where nodes are numbers."""
+        return getattr(self, "_names", {})
+
+    @property
+    def node_names_(self) -> Any:
+        """The names of the nodes, in the order of their numbers; the numbers where they have no names."""
+        n = self.sample_.n_nodes
+        return as_array(list(self._known())[:n]) if self._known() else np.arange(n)
+
+    @property
+    def edges_(self) -> tuple[Any, Any, Array]:
+        """The edges of the sparsifier, (u, v, weights): their ends by name, where nodes have names."""
+        graph, nodes = self.sample_.graph, self.node_names_ if self._known() else None
+        return named(nodes, graph.u), named(nodes, graph.v), graph.weights
 
     @property
     def sample_(self) -> EdgeSample:

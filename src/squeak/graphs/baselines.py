@@ -8,22 +8,24 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh, lstsq, solve
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
 
 from squeak.core.checks import check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.forms import read_graph
-from squeak.graphs.harmonic import read_labels, solve_harmonic
+from squeak.graphs.harmonic import solve_harmonic
+from squeak.graphs.labels import read_labels
 from squeak.graphs.neighbours import knn_edges
 from squeak.graphs.spectral import laplacian_eigenmaps
 
 
-class _Baseline(ClassifierMixin, BaseEstimator):
+class _Baseline(ClassifierMixin, Estimator):
     """Reads labels as the harmonic classifiers do, and takes the class of the largest score."""
 
     def fit(self, X: Any, y: Any) -> Any:

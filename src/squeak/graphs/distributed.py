@@ -16,6 +16,7 @@ from squeak.core.seeds import draw_seed
 from squeak.data import RowSource
 from squeak.graphs.base import GraphPlan, Sparsifier, make_plan
 from squeak.graphs.edges import Edges
+from squeak.graphs.names import NamedTable, Names
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined, shrink
 from squeak.graphs.sources import edge_blocks, is_text, open_edges, text_blocks
@@ -101,7 +102,8 @@ class DistributedSparsifier(TreeShaped, Sparsifier):
         -------
         self
         """
-        plan, given = make_plan(self), _as_parts(X, self.n_nodes)
+        names: Names = {}
+        plan, given = make_plan(self), _as_parts(X, self.n_nodes, names)
         if isinstance(given, Edges):  # the last nodes may have no edges
             plan = replace(plan, n_nodes=max(plan.n_nodes, given.n_nodes))
         parts, _ = self._parts(given)
@@ -117,26 +119,36 @@ class DistributedSparsifier(TreeShaped, Sparsifier):
         run = TreeRun(tree, parts, EdgeWork(plan), keep, retries, self.verbose)
         root, nodes = run.result()
         self._sample, self.nodes_, self.tree_ = _numbered(root, run.rows_of_leaves(), plan.source), nodes, tree
+        self._names = names
         return self
 
     def _checked(self, X: Edges) -> Any:
         return np.column_stack([X.u, X.v, X.weights])
 
 
-def _as_parts(X: Any, n_nodes: int | None) -> Any:
-    """Return what the tree cuts: edges, a row source, dask's chunks, or a function for every part."""
+def _as_parts(X: Any, n_nodes: int | None, names: Names) -> Any:
+    """Return what the tree cuts: edges, a row source, dask's chunks, or a function for every part.
+
+    ``names``: gets the names of the nodes of a graph in memory. Parts that are read apart have numbers.
+    """
     paths = [X] if isinstance(X, str | os.PathLike) else X
     if isinstance(paths, list) and paths and all(isinstance(one, str | os.PathLike) for one in paths):
         if all(is_text(Path(one)) for one in paths):
             return [partial(text_blocks, Path(one)) for one in paths]
-        return open_edges(X)
+        found = open_edges(X)
+        if isinstance(found, NamedTable):
+            raise ValueError(
+                "the nodes of these files have names, and each part is read apart from the others: number them "
+                "first, or sparsify the stream (StreamSparsifier)"
+            )
+        return found
     if isinstance(X, RowSource) or hasattr(X, "__dask_graph__"):
         return X
     if isinstance(X, list | tuple) and X and all(callable(part) for part in X):
         return X
     if hasattr(X, "__next__"):
         raise ValueError("each part is read apart from the others: an iterator cannot be read so")
-    return next(edge_blocks(X, n_nodes))
+    return next(edge_blocks(X, n_nodes, names=names))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,16 @@ import scipy.sparse as sp
 
 from squeak.core.rows import refuse_hidden
 from squeak.graphs.edges import Edges, check_edges, from_columns, merged
+from squeak.graphs.names import (
+    Names,
+    are_names,
+    as_array,
+    is_frame,
+    is_square_frame,
+    named,
+    numbered,
+    read_frame,
+)
 
 ASYMMETRY = 1e-10
 """How much a_uv and a_vu may differ, relative to the larger, in a matrix that is called symmetric."""
@@ -27,15 +38,18 @@ class Form:
 
     edges: Edges
     back: Callable[[Edges], Any]
+    nodes: Any = None
+    """The names of the nodes, in the order of their numbers; None where they are numbers."""
 
 
 def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     """Return the edges of a graph and the way back.
 
     ``graph``: a symmetric adjacency matrix; an integer array of shape (m, 2); an array of shape (m, 3) whose last
-    column are weights; a tuple (u, v) or (u, v, weights); a file that :func:`squeak.graphs.edge_blocks` reads.
-    Loops are dropped, parallel edges added up; directed graphs are refused. ``n_nodes``: for edges: the number of
-    nodes, where the last ones may have no edge.
+    column are weights; a tuple (u, v) or (u, v, weights); a table of pandas, polars or pyarrow with two or three
+    columns; a file that :func:`squeak.graphs.edge_blocks` reads. Nodes that are text have names, and are numbered
+    in the order in which they come. Loops are dropped, parallel edges added up; directed graphs are refused.
+    ``n_nodes``: for edges: the number of nodes, where the last ones may have no edge.
     """
     if isinstance(graph, Edges):
         return Form(merged(graph), lambda edges: edges)
@@ -46,17 +60,30 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
     if is_path(graph):
         from squeak.graphs.sources import read_edges
 
-        return Form(merged(read_edges(graph, n_nodes)), lambda edges: edges)
+        names: Names = {}
+        edges = merged(read_edges(graph, n_nodes, names))
+        return _form(edges, names, lambda u, v, weights: (u, v, weights)) if names else Form(edges, lambda e: e)
     if isinstance(graph, tuple) and len(graph) in (2, 3):
-        return _columns(graph, n_nodes, lambda found: (found.u, found.v, found.weights))
+        return _columns(graph, n_nodes, lambda u, v, weights: (u, v, weights))
     refuse_hidden(graph, "the graph")
+    if is_frame(graph):
+        if not is_square_frame(graph):
+            columns, back = read_frame(graph)
+            return _columns(columns, n_nodes, back)
+        form = _sparse(sp.csr_matrix(graph.to_numpy()))
+        titles = {"index": graph.index, "columns": graph.columns}
+        return Form(
+            form.edges,
+            lambda found: type(graph)(found.adjacency().toarray(), **titles),
+            _unless_numbers(list(graph.columns)),
+        )
+    if pairs := named_pairs(graph):
+        return _columns(pairs, n_nodes, partial(_rows_like, graph))
     array = np.asarray(graph)
     if array.ndim != 2:
         raise TypeError(f"a graph cannot be read from a {type(graph).__name__}{_shape(array)}: {_WAYS}")
     if array.shape[1] in (2, 3) and array.shape[0] != array.shape[1]:
-        if array.dtype == object or array.dtype.kind in "US":
-            raise TypeError("nodes must be whole numbers from 0 on; number them first")
-        return _columns(array.T, n_nodes, lambda found: np.column_stack([found.u, found.v, found.weights]))
+        return _columns(array.T, n_nodes, lambda u, v, weights: np.column_stack([u, v, weights]))
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"an adjacency matrix must be square; it has shape {array.shape}")
     if array.dtype.kind not in "fiub":
@@ -67,6 +94,51 @@ def read_graph(graph: Any, n_nodes: int | None = None) -> Form:
             "without loops"
         )
     return _sparse(sp.csr_matrix(array.astype(np.float64)), dense=True)
+
+
+def named_pairs(graph: Any) -> Any:
+    """Return the columns of a list, or an array of text, whose rows are edges between names; None for all else."""
+    if isinstance(graph, np.ndarray):
+        if graph.ndim != 2 or graph.shape[1] not in (2, 3) or graph.dtype.kind not in "USO":
+            return None
+        columns = list(graph.T)
+    elif isinstance(graph, list) and graph and all(isinstance(row, tuple | list) for row in graph):
+        if len({len(row) for row in graph}) != 1 or len(graph[0]) not in (2, 3):
+            return None
+        columns = [list(column) for column in zip(*graph, strict=True)]
+    else:
+        return None
+    return tuple(columns) if are_names(columns[0]) or are_names(columns[1]) else None
+
+
+def _rows_like(graph: Any, u: Any, v: Any, weights: Any) -> Any:
+    """Return edges between names as a list of triples, or as an array of objects where one was given."""
+    rows = list(zip(u.tolist(), v.tolist(), weights.tolist(), strict=True))
+    return np.array(rows, dtype=object).reshape(-1, 3) if isinstance(graph, np.ndarray) else rows
+
+
+def _form(edges: Edges, names: Names, back: Callable[..., Any]) -> Form:
+    """Return edges with the way back to columns of their ends, by name where they have any."""
+    nodes = as_array(names) if names else None
+    return Form(edges, lambda found: back(named(nodes, found.u), named(nodes, found.v), found.weights), nodes)
+
+
+def _unless_numbers(nodes: list[Any]) -> Any:
+    """Return the names of nodes, or None where they are the numbers from 0 on."""
+    plain = all(isinstance(node, int | np.integer) for node in nodes) and nodes == list(range(len(nodes)))
+    return None if plain else as_array(nodes)
+
+
+def read_both(one: Any, other: Any) -> tuple[Edges, Edges]:
+    """Return the edges of two graphs on the same nodes: of those with names, equal names are one node."""
+    left, right = read_graph(one), read_graph(other)
+    if left.nodes is None or right.nodes is None:
+        return left.edges, right.edges
+    known: Names = {name: place for place, name in enumerate(left.nodes.tolist())}
+    place = np.array([known.setdefault(name, len(known)) for name in right.nodes.tolist()], dtype=np.int64)
+    u, v = place[right.edges.u], place[right.edges.v]
+    moved = merged(Edges(len(known), np.minimum(u, v), np.maximum(u, v), right.edges.weights))
+    return left.edges.on_nodes(len(known)), moved
 
 
 _WAYS = "pass a square adjacency matrix, edges (m, 2) or (m, 3), (u, v, weights), a networkx graph or a path"
@@ -125,7 +197,7 @@ def read_networkx(graph: Any) -> Form:
             made.add_edge(*ends, **{**attributes, "weight": weight})
         return made
 
-    return Form(edges, back)
+    return Form(edges, back, _unless_numbers(nodes))
 
 
 def _sparse(matrix: Any, *, dense: bool = False) -> Form:
@@ -156,12 +228,17 @@ def _sparse(matrix: Any, *, dense: bool = False) -> Form:
     return Form(edges, back)
 
 
-def _columns(columns: Any, n_nodes: int | None, back: Callable[[Edges], Any]) -> Form:
-    """Return edges in two or three columns, or say that their nodes have names for numbers: each has a place."""
-    edges = merged(from_columns(columns, n_nodes))
+def _columns(columns: Any, n_nodes: int | None, back: Callable[..., Any]) -> Form:
+    """Return edges in two or three columns, or say that their nodes have names for numbers: each has a place.
+
+    ``back``: makes the kind of object given of two columns of nodes and one of weights.
+    """
+    names: Names = {}
+    edges = merged(from_columns(numbered(columns, names), n_nodes))
     if n_nodes is None and edges.n_nodes > max(MANY_NODES, NODES_AN_EDGE * len(edges)):
         raise ValueError(
             f"node numbers go up to {edges.n_nodes - 1:,} with {len(edges):,} edges, and every number up to it "
-            "would be a node: number nodes from 0 on (numpy.unique(..., return_inverse=True)), or give n_nodes"
+            "would be a node: number nodes from 0 on (numpy.unique(..., return_inverse=True)), make them text, "
+            "which is read as names, or give n_nodes"
         )
-    return Form(edges, back)
+    return _form(edges.on_nodes(max(edges.n_nodes, len(names))), names, back)

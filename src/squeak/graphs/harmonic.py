@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine
 from squeak.core.checks import check_positive
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges, forest_beyond
 from squeak.graphs.exact import grounded_solution
-from squeak.graphs.forms import ASYMMETRY, is_networkx, is_path, read_graph
+from squeak.graphs.forms import ASYMMETRY, is_networkx, is_path, named_pairs, read_graph
+from squeak.graphs.labels import labels_by_name, of_one_kind, read_labels, read_values
+from squeak.graphs.names import is_edge_frame, is_frame, is_square_frame, places_of
 from squeak.graphs.neighbours import knn_edges, row_scales, similarities
 from squeak.graphs.solver import NormalisedSystem, scaled_weights
 from squeak.graphs.sparsifying import sparser
@@ -37,36 +41,26 @@ SOLVE = 1e-6
 DEFAULT_ALPHA = 1.0
 
 
-def graph_of(X: Any, kind: str, n_neighbors: int, scaling: str, n_nodes: int) -> tuple[Edges, Any]:
-    """Return the graph that a learner works on, and what new rows are compared with (None where X is a graph).
+def graph_of(X: Any, kind: str, n_neighbors: int, scaling: str, n_nodes: int | None) -> tuple[Edges, Any, Any]:
+    """Return the graph that a learner works on, the names of its nodes, and what new rows are compared with.
 
-    ``n_nodes`` is that of a list of edges, whose last nodes may have none.
+    There are names (or None) where X is a graph, and the last is None then. ``n_nodes`` is that of a list of
+    edges, whose last nodes may have none.
     """
     if kind not in ("auto", "graph", "rows"):
         raise ValueError(f"kind must be 'auto', 'graph' or 'rows'; it is {kind!r}")
     if kind == "graph" or (kind == "auto" and _is_graph(X)):
-        return read_graph(X, n_nodes).edges, None
+        form = read_graph(X, n_nodes)
+        return form.edges, form.nodes, None
     edges, scales, index = knn_edges(X, n_neighbors, scaling)
-    return edges, (scales, index)
-
-
-def read_labels(y: Any) -> tuple[Any, Any]:
-    """Return y as an array and which of its values are labels: not −1, nor None or "-1" among text."""
-    y = np.asarray(y)
-    if y.ndim != 1:
-        raise ValueError(f"y must be one-dimensional; it has shape {y.shape}")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError("y has NaN or infinite values: mark unlabelled nodes by -1")
-    unknown = np.array([v in (-1, None, "-1", b"-1") for v in y.tolist()]) if y.dtype.kind in "OUS" else y == -1
-    labelled = np.flatnonzero(~unknown)
-    if len(labelled) == 0:
-        raise ValueError("y has no labels: all are -1")
-    return y, labelled
+    return edges, None, (scales, index)
 
 
 def _is_graph(X: Any) -> bool:
-    if isinstance(X, Edges | tuple) or is_path(X) or is_networkx(X):
+    if isinstance(X, Edges | tuple) or is_path(X) or is_networkx(X) or named_pairs(X) is not None:
         return True
+    if is_frame(X):
+        return is_square_frame(X) or is_edge_frame(X)
     shape: tuple[int, ...] = getattr(X, "shape", ())
     if len(shape) != 2 or shape[0] != shape[1]:
         return False
@@ -142,7 +136,7 @@ def weakest_link(graph: Edges, added: Array) -> float:
 
 
 @parameters
-class _HarmonicBase(BaseEstimator):
+class _HarmonicBase(Estimator):
     """What the classifier and the regressor share: the graph, its sparsifier, and new rows."""
 
     alpha: float = field(default=DEFAULT_ALPHA, kw_only=False)
@@ -153,18 +147,44 @@ class _HarmonicBase(BaseEstimator):
     scaling: str = "local"
     random_state: RandomState = None
 
-    def _solve(self, X: Any, labelled: Any, values: Array, n_labels: int) -> tuple[Harmonic, Edges, Any]:
+    node_names_: Any = field(init=False)
+
+    def _read(self, X: Any, y: Any, read: Callable[[Any], tuple[Any, Any]]) -> tuple[Edges, Any, Any, Any, Any]:
+        """Return the graph, the names of its nodes, the index of rows, y as an array, and where it has labels.
+
+        ``read``: of :func:`read_labels` and :func:`read_values`.
+        """
         check_positive("alpha", self.alpha)
-        graph, index = graph_of(X, self.kind, self.n_neighbors, self.scaling, n_labels)
-        if graph.n_nodes != n_labels:
-            raise ValueError(f"the graph has {graph.n_nodes} nodes, y has {n_labels} values")
+        by_name = isinstance(y, Mapping)
+        if by_name and not y:
+            raise ValueError("y has no labels")
+        if not by_name:
+            y, labelled = read(y)
+        graph, names, index = graph_of(X, self.kind, self.n_neighbors, self.scaling, None if by_name else len(y))
+        if by_name:
+            y, labelled = read(labels_by_name(y, names, graph.n_nodes))
+        elif graph.n_nodes != len(y):
+            raise ValueError(f"the graph has {graph.n_nodes} nodes, y has {len(y)} values")
+        return graph, names, index, y, labelled
+
+    def _solve(self, graph: Edges, labelled: Any, values: Array) -> tuple[Harmonic, Edges]:
         graph = sparser(graph, self.sparsifier, self.random_state)
-        return solve_harmonic(graph, labelled, values, self.alpha, centred=self.centred), graph, index
+        return solve_harmonic(graph, labelled, values, self.alpha, centred=self.centred), graph
+
+    def _keep(self, graph: Edges, names: Any, index: Any) -> None:
+        self.graph_, self._index = graph, index
+        self.node_names_ = np.arange(graph.n_nodes) if names is None else names
+        self._named = names is not None
 
     def _of_new(self, X: Any, values: Array) -> Array:
-        """Return the mean of the nearest nodes' values, weighted as the graph's edges are."""
+        """Return the values of nodes; of new rows the mean of the nearest nodes', weighted as edges are."""
         if self._index is None:
-            raise ValueError("the labels of the graph's own nodes are in transduction_; new nodes need their edges")
+            if np.ndim(X) > 1:
+                raise ValueError(
+                    "the graph's own nodes are asked for by name or number, and all are in transduction_; new ones "
+                    "need their edges"
+                )
+            return values[places_of(X, self.node_names_ if self._named else None, len(values))]
         scales, index = self._index
         distances, neighbours = index.kneighbors(check_rows(X, RBF(1.0), width=index.n_features_in_))
         own = scales[neighbours[:, 0]]
@@ -206,6 +226,8 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
     Attributes
     ----------
     classes_ : array
+    node_names_ : array, shape (n,)
+        The nodes in the order of the arrays below: their names, or their numbers where they have no names.
     transduction_ : array, shape (n,)
         A class for every node. Components without a label get the most frequent class among the labels.
     scores_ : array, shape (n, n_classes)
@@ -231,25 +253,36 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
     >>> y[[0, 33]] = club[[0, 33]]
     >>> float((HarmonicClassifier().fit(G, y).transduction_ == club).mean()) > 0.85
     True
+
+    Nodes with names, and labels by name:
+
+    >>> friends = [("ann", "bob"), ("bob", "cid"), ("cid", "ann"), ("cid", "dee"), ("dee", "eve"), ("eve", "fay")]
+    >>> s = HarmonicClassifier().fit(friends, {"ann": "red", "fay": "blue"})
+    >>> s.predict(["bob", "eve"])
+    array(['red', 'blue'], dtype='<U4')
     """
 
     def fit(self, X: Any, y: Any) -> HarmonicClassifier:
-        """Learn from labels where y is not −1 (for labels that are text: not "-1" or None).
+        """Learn from labels where y is not −1, None or NaN (for labels that are text: not "-1" either).
 
         Parameters
         ----------
         X : graph or rows
-        y : array, shape (n,)
+            See :func:`squeak.graphs.sparsify` for graphs; nodes may have names.
+        y : array of shape (n,), or dict
+            A label for every node, in the order of the graph (of edges between names: in the order in which these
+            come), or the labels that are known, by the name of the node.
 
         Returns
         -------
         self
         """
-        y, labelled = read_labels(y)
-        classes, codes = np.unique(y[labelled], return_inverse=True)
+        graph, names, index, y, labelled = self._read(X, y, read_labels)
+        classes, codes = np.unique(of_one_kind(y[labelled]), return_inverse=True)
         values = np.eye(len(classes))[codes]
-        found, graph, index = self._solve(X, labelled, values, len(y))
-        self.classes_, self.graph_, self._index = classes, graph, index
+        found, graph = self._solve(graph, labelled, values)
+        self._keep(graph, names, index)
+        self.classes_ = classes
         self.scores_, self.label_distributions_ = found.scores, np.clip(found.plain, 0.0, 1.0)
         self.transduction_ = classes[self.scores_.argmax(axis=1)]
         self.transduction_[~found.reached] = classes[np.bincount(codes).argmax()]
@@ -257,11 +290,12 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
         return self
 
     def predict(self, X: Any) -> Any:
-        """Return classes for new rows, by the weighted mean of f over their nearest rows.
+        """Return the classes of nodes, or of new rows by the weighted mean of f over their nearest rows.
 
         Parameters
         ----------
-        X : array, shape (k, d)
+        X : list of nodes, or array of shape (k, d)
+            Nodes by name, or by number where they have no names; rows where the classifier was fitted to rows.
 
         Returns
         -------
@@ -271,11 +305,12 @@ class HarmonicClassifier(ClassifierMixin, _HarmonicBase):
         return self.classes_[self._of_new(X, self.scores_).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the weighted mean of ``label_distributions_`` over the nearest rows.
+        """Return ``label_distributions_`` of nodes, or its weighted mean over the rows nearest to new ones.
 
         Parameters
         ----------
-        X : array, shape (k, d)
+        X : list of nodes, or array of shape (k, d)
+            As in :meth:`predict`.
 
         Returns
         -------
@@ -297,6 +332,7 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
 
     Attributes
     ----------
+    node_names_ : array, shape (n,)
     transduction_ : array, shape (n,)
         A value for every node; the labels' mean in components without a label.
     graph_ : Edges
@@ -317,38 +353,33 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
     """
 
     def fit(self, X: Any, y: Any) -> HarmonicRegressor:
-        """Learn from the values of y that are not NaN.
+        """Learn from the values of y that are not NaN or None.
 
         Parameters
         ----------
         X : graph or rows
-        y : array, shape (n,)
+        y : array of shape (n,), or dict
+            A value for every node, or the values that are known, by the name of the node.
 
         Returns
         -------
         self
         """
-        y = np.asarray(y, dtype=np.float64)
-        if y.ndim != 1:
-            raise ValueError(f"y must be one-dimensional; it has shape {y.shape}")
-        if np.isinf(y).any():
-            raise ValueError("y has infinite values")
-        labelled = np.flatnonzero(~np.isnan(y))
-        if len(labelled) == 0:
-            raise ValueError("y has no values: all are NaN")
-        found, graph, index = self._solve(X, labelled, y[labelled, None], len(y))
+        graph, names, index, y, labelled = self._read(X, y, read_values)
+        found, graph = self._solve(graph, labelled, y[labelled, None])
+        self._keep(graph, names, index)
         mean = float(y[labelled].mean())
-        self.graph_, self._index = graph, index
         self.transduction_ = found.scores[:, 0] + (mean if self.centred else 0.0)
         self.n_unreached_ = int((~found.reached).sum())
         return self
 
     def predict(self, X: Any) -> Array:
-        """Return values for new rows, by the weighted mean over their nearest rows.
+        """Return the values of nodes of the graph, or of new rows by the weighted mean over their nearest rows.
 
         Parameters
         ----------
-        X : array, shape (k, d)
+        X : list of nodes, or array of shape (k, d)
+            As in :meth:`HarmonicClassifier.predict`.
 
         Returns
         -------

@@ -14,6 +14,7 @@ from squeak.core.constructors import parameters
 from squeak.core.seeds import draw_seed
 from squeak.graphs.base import GraphPlan, Sparsifier
 from squeak.graphs.edges import Edges
+from squeak.graphs.names import Names
 from squeak.graphs.oracle import Oracle, Scoring
 from squeak.graphs.sample import EdgeSample, joined, thinned
 from squeak.graphs.sources import edge_blocks
@@ -124,12 +125,14 @@ class KelnerLevin(Sparsifier):
         """
         size = None if self.block_edges is None else check_whole("block_edges", self.block_edges)
 
+        names: Names = {}
+
         def cut() -> Iterator[Edges]:
-            for edges in edge_blocks(graph, self.n_nodes):
+            for edges in edge_blocks(graph, self.n_nodes, names=names):
                 length = int(self.copies) * edges.n_nodes if size is None else size
                 yield from (edges.take(slice(at, at + length)) for at in range(0, len(edges), length))
 
-        return self._read(cut(), None, self._plan(), draw_seed(self.random_state))
+        return self._read(cut(), None, self._plan(), draw_seed(self.random_state), names)
 
     def partial_fit(self, edges: Any, y: Any = None) -> KelnerLevin:
         """Take in one block of edges, G_s of the listing.
@@ -145,17 +148,19 @@ class KelnerLevin(Sparsifier):
             This object.
         """
         sample = getattr(self, "_sample", None)
-        blocks = edge_blocks(edges, self.n_nodes, first=0 if sample is None else sample.n_seen)
-        return self._read(
-            blocks, sample, self._plan(), self._seed if sample is not None else draw_seed(self.random_state)
-        )
+        names = dict(self._names) if sample is not None else {}
+        blocks = edge_blocks(edges, self.n_nodes, first=0 if sample is None else sample.n_seen, names=names)
+        seed = self._seed if sample is not None else draw_seed(self.random_state)
+        return self._read(blocks, sample, self._plan(), seed, names)
 
-    def _read(self, blocks: Iterator[Edges], sample: EdgeSample | None, plan: GraphPlan, seed: int) -> KelnerLevin:
+    def _read(
+        self, blocks: Iterator[Edges], sample: EdgeSample | None, plan: GraphPlan, seed: int, names: Names
+    ) -> KelnerLevin:
         for block in blocks:
             sample = self._after(sample, block, plan, seed) if len(block) else sample
         if sample is None:
             raise ValueError("there are no edges")
-        self._sample, self._seed = sample, seed
+        self._sample, self._seed, self._names = sample, seed, names
         return self
 
     def _plan(self) -> GraphPlan:

@@ -25,6 +25,7 @@ graph in which heavier ones are contracted and lighter ones left out.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -38,8 +39,16 @@ from squeak.graphs.solver import NormalisedSystem
 
 Block = NDArray[np.floating]
 
-MORE, SLOWEST = 8, 58
-"""White right-hand sides at a time while they show slow directions, and in all."""
+MORE, LARGEST, SLOWEST, NUMBERS = 8, 128, 58, 4e6
+"""White right-hand sides at a time while they show slow directions: twice as many each time, up to the second.
+
+In all the third, or more where that makes no more values than the last.
+"""
+
+MISSED = (
+    "the graph has more than {} parts that hang together by next to nothing: edges between further such parts may "
+    "score too low (a ridge, or method='factor' or 'exact', scores them right)"
+)
 
 REACH = 2.0
 """An eigenvalue of ℒ below this over the number of nodes counts.
@@ -73,12 +82,20 @@ class SlowDirections:
 
     def search(self, first: int, rng: np.random.Generator) -> None:
         """Take in what the solutions of white columns show: the first ones, and more while they show more."""
-        n, width = len(self.z), first
-        while self.z.shape[1] + width <= SLOWEST:
+        n, width, more = len(self.z), first, MORE
+        most = min(n, max(SLOWEST, int(NUMBERS / n)))
+        while width > 0:
             white = self._in_range(rng.standard_normal((n, width)))
-            if self._add(self._in_range(self._solved(white))) < width:
-                break
-            width = min(MORE, n)
+            if self._add(self._in_range(self._solved(white))) < width or not self.resolved:
+                return
+            width, more = min(more, most - self.z.shape[1]), min(2 * more, LARGEST)
+        if most < n:
+            warnings.warn(MISSED.format(self.z.shape[1]), stacklevel=2)
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the system's numbers are fine enough for what was found."""
+        return self._system.dtype == np.float64 or self.smallest >= SINGLE
 
     def _solved(self, block: Array) -> Array:
         """Return the solutions, as far as they come; few columns are faster one by one."""
@@ -214,7 +231,7 @@ def _prepared(
         system = NormalisedSystem(edges, ridge, single=True)
         slow = SlowDirections(system, edges)
         slow.search(probes, rng)
-        if slow.smallest >= SINGLE:
+        if slow.resolved:
             return system, slow
     system = NormalisedSystem(edges, ridge)
     slow = SlowDirections(system, edges)

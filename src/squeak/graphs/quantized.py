@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.kernels import RBF
 from squeak.core.rows import check_rows
 from squeak.core.types import Array, IntArray
@@ -92,7 +93,7 @@ def quantized_harmonic(similarity: Array, counts: Array, labelled: IntArray, val
 
 
 @parameters
-class OnlineHarmonic(ClassifierMixin, BaseEstimator):
+class OnlineHarmonic(ClassifierMixin, Estimator):
     """Label a stream of rows, most of them without a label: semi-supervised learning on a quantized graph.
 
     Rows without a label are quantized to at most ``max_centres`` centres with counts; labelled rows stay their own

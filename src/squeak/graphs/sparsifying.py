@@ -13,7 +13,7 @@ from squeak.core.types import Array
 from squeak.graphs.accuracy import spectral_accuracy
 from squeak.graphs.base import DEFAULT_OVERSAMPLING, GraphPlan, Sparsifier, make_plan
 from squeak.graphs.edges import Edges, spanned_alike
-from squeak.graphs.forms import read_graph
+from squeak.graphs.forms import read_both, read_graph
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, thinned
 
@@ -46,9 +46,10 @@ def sparsify(
 
     Parameters
     ----------
-    graph : scipy.sparse or dense adjacency matrix, networkx graph, edges or path
+    graph : scipy.sparse or dense adjacency matrix, networkx graph, table, edges or path
         A symmetric adjacency matrix; a networkx graph (attribute ``weight``); edges as an array (m, 2), or (m, 3)
-        with weights, or as (u, v) or (u, v, weights); or a file of edges. Weights are similarities. Loops are
+        with weights, or as (u, v) or (u, v, weights), or as a table of pandas, polars or pyarrow; or a file of
+        edges. Nodes are whole numbers from 0 on, or have names, which are text. Weights are similarities. Loops are
         dropped, and parallel edges are added up. Directed graphs, and negative and infinite weights, are refused.
     eps : float, optional
         The accuracy you want, in place of ``oversampling``. A first sparsifier is drawn and measured, and
@@ -70,7 +71,7 @@ def sparsify(
     Returns
     -------
     graph of the kind given
-        Edges from a file come back as an Edges value.
+        Edges from a file come back as an Edges value, or as (u, v, weights) if the nodes have names.
 
     References
     ----------
@@ -198,7 +199,7 @@ def sparsifier_report(
     >>> report.same_components, report.kept < report.edges
     (True, True)
     """
-    one, other = read_graph(graph).edges, read_graph(sparsifier).edges
+    one, other = read_both(graph, sparsifier)
     n = max(one.n_nodes, other.n_nodes)
     one, other = one.on_nodes(n), other.on_nodes(n)
     accuracy = spectral_accuracy(one, other, ridge, random_state=random_state)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lobpcg
-from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import engine
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
@@ -29,7 +29,7 @@ SOLVE = 1e-7
 
 
 @parameters
-class LaplacianSmoother(BaseEstimator):
+class LaplacianSmoother(Estimator):
     """Smooth values on the nodes of a graph: f = (I + smoothing·L)⁻¹y.
 
     Parameters
@@ -39,6 +39,13 @@ class LaplacianSmoother(BaseEstimator):
     sparsifier : None, number, sparsifier or callable
         As in :class:`HarmonicClassifier`. With an (ε, 1/smoothing)-sparsifier, ‖f̃ − f‖² ≤ ε²/(1 − ε)·yᵀf.
     random_state : None, int, RandomState or Generator
+
+    Attributes
+    ----------
+    graph_ : Edges
+        What values are smoothed on.
+    node_names_ : array, shape (n,)
+        The nodes in the order of the values: their names, or their numbers where they have no names.
 
     References
     ----------
@@ -69,8 +76,10 @@ class LaplacianSmoother(BaseEstimator):
         self
         """
         check_positive("smoothing", self.smoothing)
-        edges = sparser(read_graph(graph).edges, self.sparsifier, self.random_state, ridge=1.0 / self.smoothing)
+        form = read_graph(graph)
+        edges = sparser(form.edges, self.sparsifier, self.random_state, ridge=1.0 / self.smoothing)
         self.graph_: Edges = edges
+        self.node_names_ = np.arange(edges.n_nodes) if form.nodes is None else form.nodes
         self._system = NormalisedSystem(edges.with_weights(scaled_weights(edges, self.smoothing, "smoothing")), 1.0)
         return self
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from squeak.core.saved import Given, Layout, NestedPiece, Parts, fill, put_together, take_apart, within
 from squeak.core.seeds import coins
-from squeak.core.state import checked, numbers, seed, whole, wholes
+from squeak.core.state import checked, numbers, plain, seed, whole, wholes
 from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
 from squeak.data import Preprocessing
 from squeak.graphs.base import GraphPlan
 from squeak.graphs.edges import LARGEST_WEIGHT, Edges, check_edges
+from squeak.graphs.names import Names
 from squeak.graphs.oracle import Oracle
 from squeak.graphs.sample import EdgeSample, joined, shrink
 
@@ -54,7 +56,29 @@ class EdgesPiece:
         return graph
 
 
+@dataclass(frozen=True)
+class NamesPiece:
+    """The names of nodes in the order of their numbers; older files have none."""
+
+    def take(self, name: str, value: Names) -> Parts:
+        """Return the names as JSON data."""
+        if not all(isinstance(one, str | int) for one in value):
+            raise TypeError("only nodes whose names are text or whole numbers can be saved")
+        return {}, {name: [plain(one) for one in value]}
+
+    def give(self, name: str, given: Given) -> Names:
+        """Return the names with their numbers."""
+        values = given.content.get(name, [])
+        if not isinstance(values, list) or not all(type(one) in (str, int) for one in values):
+            raise ValueError("the names of its nodes are damaged")
+        found = {one: place for place, one in enumerate(values)}
+        if len(found) != len(values):
+            raise ValueError("two of its nodes have one name")
+        return found
+
+
 STATE: Layout = {
+    "names": NamesPiece(),
     "_scored_graph": EdgesPiece("scored_"),
     "preprocessing": NestedPiece(Preprocessing, optional=True),
     "seed": seed(),
@@ -83,6 +107,8 @@ class StreamState:
         self.head: Any = None
         """The first row of the source, to know it by."""
         self.preprocessing: Preprocessing | None = None
+        self.names: Names = {}
+        """Of the nodes; shared by all states of a stream, of which each has as many as it has nodes."""
 
     def after(self, block: Edges) -> StreamState:
         """Return the state after one more block."""
@@ -100,7 +126,9 @@ class StreamState:
     def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arrays and the rest as JSON data; of the oracle, the graph that it is made of."""
         arrays, sample = self._whole(self.n_nodes).to_parts()
-        own, content = take_apart(self, STATE)
+        trimmed_state = copy.copy(self)
+        trimmed_state.names = dict(islice(self.names.items(), self.n_nodes))
+        own, content = take_apart(trimmed_state, STATE)
         return arrays | own, {"sample": sample, **content}
 
     @classmethod
@@ -120,6 +148,7 @@ class StreamState:
             and max(found["_scored"], found["_scored_at"], 1) <= sample.n_seen
             and (graph is None) == (found["_scored_at"] < 0)
             and (graph is None or graph.n_nodes <= nodes)
+            and len(found["names"]) in (0, sample.n_nodes)
         )
         if not fits:
             raise ValueError("its numbers are not those of a stream of edges")

@@ -19,6 +19,7 @@ from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.graphs.base import Sparsifier, make_plan
 from squeak.graphs.edges import Edges
 from squeak.graphs.forms import is_path
+from squeak.graphs.names import Names, trimmed
 from squeak.graphs.sample import EdgeSample
 from squeak.graphs.sources import edge_blocks, edge_source, reopened_edges
 from squeak.graphs.state import StreamState
@@ -123,6 +124,8 @@ class EdgeStream(Resumable, Sparsifier):
             raise  # the edges are in; only the file is not
         except Exception:
             self._restore(before)
+            if before is not None:
+                trimmed(before.names, before.n_nodes)
             raise
         self._stream = state
         return self
@@ -132,10 +135,11 @@ class EdgeStream(Resumable, Sparsifier):
     ) -> Generator[tuple[Edges, Cursor | None]]:
         """Yield blocks of clean edges, with their places in the source where states are kept."""
         if not kept:
-            for block in edge_blocks(X, self.n_nodes, first=state.n_seen):
+            for block in edge_blocks(X, self.n_nodes, first=state.n_seen, names=state.names):
                 yield block, None
             return
         state.preprocessing = X.preprocessing
+        state.names = getattr(X.reader, "known", state.names)
         with closing(X.blocks(start)) as found:
             for rows in found:
                 if state.head is None:
@@ -198,6 +202,9 @@ class EdgeStream(Resumable, Sparsifier):
         if not hasattr(self, "_stream") or self._stream.n_seen == 0:
             raise NotFittedError(f"this {type(self).__name__} has seen no edges yet: call fit or partial_fit")
         return self._stream
+
+    def _known(self) -> Names:
+        return self._now().names
 
     @property
     def n_seen_(self) -> int:

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core import state
 from squeak.core.constructors import parameters
+from squeak.core.progress import one_bar
 from squeak.core.saved import LabelsPiece, Layout
 from squeak.core.types import Array
 from squeak.data import DecidesBlocks, PredictsBlocks, by_blocks
@@ -88,6 +89,7 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     kind: ClassVar[str] = "auto-regressor"
 
     @all_or_nothing
+    @one_bar
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from all rows.
 
@@ -204,6 +206,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
     offsets_: Array = field(init=False)
 
     @all_or_nothing
+    @one_bar
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from all rows.
 

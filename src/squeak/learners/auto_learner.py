@@ -14,6 +14,7 @@ from squeak.core import state
 from squeak.core.advice import InputError
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.progress import Job
 from squeak.core.rows import refuse_hidden
 from squeak.core.saved import Given, Layout, NestedPiece, Parts
 from squeak.core.seeds import draw_seed
@@ -165,31 +166,18 @@ class AutoLearner(RowLearner):
 
     def _compose(self, X: Array, y: Array, weight: Any) -> Composed:
         """Choose and fit the model; set all but what belongs to the kind of target."""
-        from tqdm.auto import tqdm
-
-        seed = draw_seed(self.random_state)
-        search = Search(self.time_budget)
-        with tqdm(
-            total=100, disable=not self.verbose, bar_format="{desc}{percentage:3.0f}%|{bar}| {elapsed}"
-        ) as bar:
-
-            def show(stage: str, part: float) -> None:
-                bar.set_description(stage)
-                bar.update(100.0 * part - bar.n)
-
-            groups = self._groups()
-            found = compose(
-                X,
-                y,
-                weight,
-                groups=groups,
-                seed=seed,
-                max_atoms=self.max_atoms,
-                leaf_rows=self.leaf_rows,
-                search=search,
-                show=show,
-            )
-            show("done", 1.0)
+        seed, search, groups = draw_seed(self.random_state), Search(self.time_budget), self._groups()
+        found = compose(
+            X,
+            y,
+            weight,
+            groups=groups,
+            seed=seed,
+            max_atoms=self.max_atoms,
+            leaf_rows=self.leaf_rows,
+            search=search,
+            job=Job.current(),
+        )
         self.tree_, self.experts_, self.everywhere_ = found.tree, found.experts, found.everywhere
         self.spread_, self.scores_ = [found.spread], found.scores
         slopes = found.slopes if groups is None else np.bincount(groups, found.slopes)

@@ -268,7 +268,7 @@ class KernelCCA(Transformer, DictionaryLearner):
         -------
         float
         """
-        left, right = self.transform(X, y)
+        left, right = map(np.asarray, self.transform(X, y))
         if len(left) != len(right):
             raise ValueError(f"the views have {len(left):,} and {len(right):,} rows")
         left, right = left - left.mean(axis=0), right - right.mean(axis=0)

@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from squeak.core.described import params_to_data
+from squeak.core.progress import Pass
 from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.learners.data import SourceTraining, Term
 from squeak.samplers.checkpoint import Resumable, fit_with_checkpoint
@@ -118,6 +119,7 @@ class FitRun(Resumable):
         if number < len(self._state.done):
             return self._state.done[number]
         total = self._state.growing
+        shown = Pass(data.source.n_rows, 0 if total is None else self._cursor.kept)
         for block in data.source.blocks(None if total is None else self._cursor):
             arrays = term(block.X, data.pair(block.y))
             if total is None:
@@ -125,6 +127,7 @@ class FitRun(Resumable):
             else:  # a new sum, so that an interrupt leaves the old one whole
                 total = tuple(np.asarray(kept + array) for kept, array in zip(total, arrays, strict=True))
             self._keep(replace(self._state, growing=total), block.cursor)
+            shown.update(len(block.y))
         if total is None:
             raise ValueError("there are no rows to sum over")
         self._keep(replace(self._state, done=(*self._state.done, total), growing=None), self._cursor)

@@ -14,9 +14,11 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.kernels import RBF, Metric
+from squeak.core.progress import Job
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights, trusted_part
+from squeak.learners.choice import Costs
 from squeak.learners.expansion import Expansion
 from squeak.learners.experts import LocalExperts
 from squeak.learners.metric import Held, Trial, gradient_product, tuned
@@ -40,6 +42,9 @@ LEAF_SEARCH_ATOMS, LEAF_KERNELS = 400, 2
 
 ROWS_OF_A_SEARCH = 12_500
 """Experts of so many rows take about as long as the search does; they are tried where that much time is left."""
+
+A_SEARCH = 8.0
+"""Seconds of a search, to begin with: it is corrected as soon as the first kernel has been tried."""
 
 ENOUGH_ROWS = 50_000
 """One model is fitted to so many rows at most, or to 50 times its atoms: more rows hardly change so few numbers."""
@@ -114,7 +119,7 @@ def compose(
     max_atoms: int | None,
     leaf_rows: int,
     search: Search,
-    show: Any,
+    job: Job,
 ) -> Composed:
     """Choose and fit a model of rows in memory.
 
@@ -129,8 +134,8 @@ def compose(
     max_atoms, leaf_rows : int
     search : Search
         Takes down what is tried.
-    show : function of (str, float)
-        Told of every stage, and the part of the work that is done.
+    job : Job
+        Told of every stage, and of the part of it that is done.
 
     Returns
     -------
@@ -153,7 +158,15 @@ def compose(
     back = np.zeros(n, dtype=bool)
     back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
     few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
-    found, held = _searched(X, y, weight, back, groups, rng, search, size, show, few)
+    atoms = atoms_for(n, max_atoms)
+
+    def expect(searching: float, kernels: int) -> None:
+        one = kernels * Costs.of(n, atoms, X.shape[1], False, 0.0).direct / engine.thread_count()
+        experts = {"local experts": n / ROWS_OF_A_SEARCH * searching} if n > WHOLE * leaf_rows else {}
+        job.expect({"kernels and metrics": searching, "one model": one, **experts})
+
+    expect(A_SEARCH * min(n, SEARCH_ROWS) / SEARCH_ROWS, 2)
+    found, held = _searched(X, y, weight, back, groups, rng, search, size, job, few)
     searching = time.monotonic() - search.began
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
@@ -171,15 +184,15 @@ def compose(
         m = len(some)
         search.stages.append(Stage("all rows", words, m, min(atoms, m), np.nan, error, time.monotonic() - began))
 
-    show("one model", 0.3)
+    expect(searching, len(kernels))
+    job.begin("one model")
     every = np.arange(n)
     blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
-    atoms = atoms_for(n, max_atoms)
     spare = max(0, n - max(ENOUGH_ROWS, 50 * atoms))
     left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
     tried(blend, _words(kernels), atoms, np.setdiff1d(every, left_out))
     if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
-        show("local experts", 0.5)
+        job.begin("local experts")
         leaf = KernelBlend(
             _heaviest(models[0]),
             max_atoms=max_atoms,
@@ -231,11 +244,11 @@ def _searched(
     rng: np.random.Generator,
     search: Search,
     size: float,
-    show: Any,
+    job: Job,
     atoms: int,
 ) -> tuple[list[Trial], Held]:
     """Return the promising kernels, the best first, tuned on a part of the rows."""
-    show("kernels and metrics", 0.0)
+    job.begin("kernels and metrics")
     some = np.concatenate(
         [
             rng.permutation(np.flatnonzero(~back))[:SEARCH_ROWS],
@@ -244,11 +257,16 @@ def _searched(
     )
     held = Held.split(X[some], y[some], None if weight is None else weight[some], atoms, rng, back[some])
 
+    over: list[Any] = []
+
     def at(kernel: Any) -> tuple[Trial, float] | None:
         if kernel is not DEFAULT_KERNELS[0] and not search.left() > 0.0:
             return None
         began = time.monotonic()
-        return tuned(kernel, held, groups, left=search.left), time.monotonic() - began
+        found = tuned(kernel, held, groups, left=search.left), time.monotonic() - began
+        over.append(kernel)
+        job.reach(len(over) / len(DEFAULT_KERNELS))
+        return found
 
     tried = [one for one in engine.map_ordered(at, list(DEFAULT_KERNELS)) if one is not None]
     for trial, seconds in tried:

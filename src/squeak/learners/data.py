@@ -16,6 +16,7 @@ from squeak.core import engine
 from squeak.core.advice import Advice, InputError
 from squeak.core.allocator import freed_memory_kept
 from squeak.core.places import Cluster
+from squeak.core.progress import Pass
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.data import RowSource
@@ -114,8 +115,15 @@ class SourceTraining:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows with their targets, once through."""
+        shown = Pass(self.source.n_rows)
         for block in self.source.blocks():
             yield block.X, self.pair(block.y)
+            shown.update(n_rows(block.X))
+
+    def first(self) -> Block:
+        """Return the first block with its targets, which is no pass."""
+        block = next(iter(self.source.blocks()))
+        return block.X, self.pair(block.y)
 
     def pair(self, y: Any) -> tuple[Any, Any]:
         """Return targets as the learner's numbers, and weights."""

@@ -18,6 +18,7 @@ from squeak.core.checks import check_between, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.places import place
+from squeak.core.progress import Job, progress
 from squeak.core.saved import LabelsPiece, Layout, NestedPiece
 from squeak.core.seeds import SAMPLE, draw_seed, generator_at
 from squeak.core.types import Array, IntArray
@@ -176,8 +177,14 @@ class LocalExperts(DecidesBlocks, RowLearner):
             Task(with_width(estimator, data.X, rows), data, given, beside, rows, self.classes_, seed, leaf)
             for leaf, rows in enumerate(leaves)
         ]
-        with place() as here:
-            found = here.map_ordered(fitted, tasks)
+        with place() as here, progress("local experts", "experts", len(tasks), Job.now is not None) as bar:
+
+            def one(task: Task) -> Any:
+                expert = fitted(task)
+                bar.update(1)
+                return expert
+
+            found = here.map_ordered(fitted if here.remote else one, tasks)
         self.experts_ = [expert for expert, _, _ in found]
         if isinstance(estimator, KernelBlend):
             self.back_values_ = self._back_values(slopes.X, found, leaves)

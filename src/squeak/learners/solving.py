@@ -15,6 +15,7 @@ from squeak.core.checks import check_between, check_choice, check_positive, chec
 from squeak.core.constructors import parameters
 from squeak.core.kernels import diagonal, gram
 from squeak.core.nystrom import Features, TriangularFeatures
+from squeak.core.progress import progress
 from squeak.core.rows import same_rows
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
@@ -350,9 +351,7 @@ class RidgeLearner(DictionaryLearner):
         return np.asarray(found.features.mixing @ found.beta)
 
     def _bar(self) -> Any:
-        from tqdm.auto import tqdm
-
-        return tqdm(total=self.max_iter, desc="FALKON", unit=" passes", disable=not self.verbose)
+        return progress("FALKON", "passes", self.max_iter, self.verbose)
 
     def _start(self, d: Dictionary) -> Array | None:
         """Return what the fit before ended with, where this one is to begin there."""

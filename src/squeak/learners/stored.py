@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import state, storage
+from squeak.core.estimator import Estimator
 from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
 from squeak.core.rows import width_of
 from squeak.core.saved import Layout, NestedPiece, fill, put_together, take_apart
@@ -30,7 +30,7 @@ OWN = "own"
 """Stands for a dictionary that was given: the file holds it as what the learner stands on."""
 
 
-class StoredLearner(BaseEstimator):
+class StoredLearner(Estimator):
     """Gives a learner ``to_parts`` and ``from_parts``, by the table of its state.
 
     The table is one of :mod:`squeak.core.saved`. A learner that holds its state in another form makes it in

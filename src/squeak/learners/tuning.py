@@ -15,6 +15,7 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.kernels import Metric, block, diagonal
 from squeak.core.nystrom import Features, TriangularFeatures
+from squeak.core.progress import progress
 from squeak.core.rows import n_rows, take
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, IntArray, Rows
@@ -99,18 +100,17 @@ def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: 
     """
     if not wants_search(kernel):
         return kernel
-    from tqdm.auto import tqdm
-
     by_column = isinstance(kernel, Metric) or kernel.length_scale == "learned"
     X, y, weight = _some_rows(data, seed, METRIC_ROWS if by_column else SEARCH_ROWS)
     targets = np.asarray(y_of(y), dtype=np.float64).reshape(n_rows(X), -1)
     targets = targets - np.average(targets, axis=0, weights=weight)
     if by_column:
-        return _in_learned_metric(kernel, X, targets, weight, _groups(data), seed)
+        with progress("length_scale", "metrics", 1, verbose):
+            return _in_learned_metric(kernel, X, targets, weight, _groups(data), seed)
     middle = type(kernel)(**{**kernel.get_params(deep=False), "length_scale": "median"}).resolve(X)
     some = ArrayTraining(X, targets, weight)
     tried: dict[float, float] = {}
-    with tqdm(total=len(WIDTHS) + 2, desc="length_scale", unit=" widths", disable=not verbose) as bar:
+    with progress("length_scale", "widths", len(WIDTHS) + 2, verbose) as bar:
 
         def best_with(factors: Iterable[float]) -> float:
             for factor in factors:
@@ -144,7 +144,7 @@ def _some_rows(data: Training, seed: int, most: int) -> tuple[Rows, Any, Any]:
     if isinstance(data, ArrayTraining):
         X, y, weight = data.X, data.y, data.weight
     else:
-        X, (y, weight) = next(iter(data.blocks()))
+        X, (y, weight) = data.first()
     n = n_rows(X)
     chosen = np.sort(generator_at(seed, SAMPLE, 77).permutation(n)[:most])
     return take(X, chosen), y[chosen], None if weight is None else weight[chosen]

@@ -85,7 +85,7 @@ def first_rows(data: Training) -> ArrayTraining:
     """Return rows in memory as they are, and of a source the first block, which is what a search looks at."""
     if isinstance(data, ArrayTraining):
         return data
-    X, (y, weight) = next(iter(data.blocks()))
+    X, (y, weight) = data.first()
     return ArrayTraining(X, y, weight)
 
 

@@ -6,10 +6,11 @@ import os
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 
 from squeak.core import state, storage
 from squeak.core.described import estimator_from, params_to_data, restored_kernel, stored_kernel
+from squeak.core.estimator import Estimator
 from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.core.saved import LabelsPiece, Layout, Parts, Saved, put_together, take_apart
@@ -20,7 +21,7 @@ from squeak.samplers.base import own_kernel
 from squeak.samplers.dictionary import preprocessing_from_parts, preprocessing_parts
 
 
-class InFiles(Saved, BaseEstimator):
+class InFiles(Saved, Estimator):
     """The part of an online estimator that files know of: it goes on in the same bits after it was loaded."""
 
     kind: ClassVar[str] = "online"

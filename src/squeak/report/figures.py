@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from squeak.core.outputs import replacing
-from squeak.graphs.forms import read_graph
+from squeak.graphs.forms import read_both
 from squeak.trees.tree import Tree
 
 COLOURS = (
@@ -120,7 +120,7 @@ def draw_sparsifier(
     >>> len(draw_sparsifier(G, sparsify(G, oversampling=8, random_state=0)).axes)
     2
     """
-    one, other = read_graph(graph).edges, read_graph(sparsifier).edges
+    one, other = read_both(graph, sparsifier)
     n = max(one.n_nodes, other.n_nodes)
     before, after = one.on_nodes(n).degrees(), other.on_nodes(n).degrees()
     figure, (left, right) = new_figure(10, 4.2)

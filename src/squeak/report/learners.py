@@ -12,6 +12,7 @@ from squeak.core.types import Array
 from squeak.data import Block
 from squeak.report.charts import cloud, curves, histogram, named_bars
 from squeak.report.given import Given, has_targets
+from squeak.report.improving import improvement_panel
 from squeak.report.plot import MOST_POINTS, Plot, Scale, half_of, some
 from squeak.report.shell import Panel, Safe, Tab, join, number, percent, table, tag
 
@@ -112,10 +113,11 @@ def _prediction_panels(model: Any, given: Given | None) -> tuple[list[Panel], Fa
     if hasattr(model, "classes_"):
         panels, facts = _classes(np.asarray(model.classes_), guess, given.y)
         loss = _log_loss(model, given)
-        return panels, facts if loss is None else [*facts, ("Log loss", number(loss))]
-    panels, facts = _regression(first_output(guess), first_output(np.asarray(given.y, dtype=np.float64)))
-    covered = coverage_panel(model, given)
-    return panels + ([] if covered is None else [covered]), facts
+        facts = facts if loss is None else [*facts, ("Log loss", number(loss))]
+    else:
+        panels, facts = _regression(first_output(guess), first_output(np.asarray(given.y, dtype=np.float64)))
+    more = (None if hasattr(model, "classes_") else coverage_panel(model, given), improvement_panel(model, given))
+    return [*panels, *(panel for panel in more if panel is not None)], facts
 
 
 def _log_loss(model: Any, given: Given) -> float | None:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.estimator import Estimator
 from squeak.core.kernels import RBF, diagonal, resolve
 from squeak.core.leverage import SMALLEST_RIDGE, check_ridge
 from squeak.core.seeds import RandomState
@@ -43,7 +44,7 @@ class Plan:
 
 
 @parameters
-class Sampler(BaseEstimator):
+class Sampler(Estimator):
     """Base of the samplers: ``fit`` reads rows and leaves ``dictionary_``."""
 
     kernel: Any = field(default=None, kw_only=False)

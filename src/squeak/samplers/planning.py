@@ -163,11 +163,11 @@ def _measured(dim: int, atoms: int, seed: int) -> tuple[float, ...]:
         begin = time.perf_counter()
         merge(*dictionaries, random_state=seed, max_atoms=atoms)
         merging = time.perf_counter() - begin
-        row = _price_of_a_row(dictionaries[0], rows[:SCREENED])
-    return (*_fitted(np.array(marks, dtype=np.float64), atoms, row), row, merging)
+        row = price_of_a_row(dictionaries[0], rows[:SCREENED])
+    return (*fitted_growth(np.array(marks, dtype=np.float64), atoms, row), row, merging)
 
 
-def _price_of_a_row(d: Dictionary, rows: Array) -> float:
+def price_of_a_row(d: Dictionary, rows: Array) -> float:
     """Return the seconds that screening takes a row, late in a stream.
 
     The dictionary of f times as many rows has f times the ridge and the weights: its factor is the same.
@@ -183,7 +183,7 @@ def _price_of_a_row(d: Dictionary, rows: Array) -> float:
     return sorted(times)[1] / len(rows)
 
 
-def _fitted(marks: Array, atoms: int, row: float) -> tuple[float, float]:
+def fitted_growth(marks: Array, atoms: int, row: float) -> tuple[float, float]:
     """Return the non-negative start and growth that come nearest to the time marks, relative to each."""
     from scipy.optimize import nnls
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from squeak.core.progress import progress
+
 
 class RowBar:
     """A bar over rows that reads the sampler's state; silent unless ``verbose``."""
@@ -13,10 +15,8 @@ class RowBar:
         self._sampler = sampler
         self._bar: Any = None
         if sampler.verbose:
-            from tqdm.auto import tqdm
-
             name = type(sampler).__name__
-            self._bar = tqdm(total=total, initial=initial, desc=name, unit=" rows", unit_scale=True)
+            self._bar = progress(name, "rows", total, True, done=initial, unit_scale=True).__enter__()
 
     def advance(self, rows: int) -> None:
         """Move on by some rows."""

@@ -1,0 +1,296 @@
+"""What a run will take, from a short measurement on its own rows: time by stages, memory and passes.
+
+A small part of the rows goes through the very run that is asked for, at three sizes. A pass over n rows takes a +
+b·n seconds; a dictionary of m atoms start + growth·log₂(n/m) + row·n, with the price of a row late in a stream (see
+:mod:`squeak.samplers.planning`). Reading is timed by itself. Processes that share cores take turns.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from squeak.cli.pages import duration, quantity
+from squeak.core import engine
+from squeak.core.progress import Job
+
+MEASURED, ROWS_OF_AN_ATOM = 16_384, 12
+"""Rows that are measured at least, and for every atom."""
+
+START = 3.0
+"""Seconds in which a command has imported everything, and in the end writes its file."""
+
+START_WORKER, START_CLUSTER = 4.0, 5.0
+"""Seconds of a core in which a worker has imported everything; seconds of a cluster of one's own beside."""
+
+HIDDEN = 0.5
+"""The part of the time for reading that is hidden behind the work on the block before."""
+
+BASE_MEMORY, COPIES = 450e6, 5.0
+"""Bytes of a process that holds no rows, and how many copies of the rows a fit in memory has at its height."""
+
+TALK = 1e8
+"""Bytes a second between two workers."""
+
+SAMPLE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run will take."""
+
+    stages: dict[str, float]
+    rows: int
+    counted: bool
+    passes: int
+    memory: float
+    workers: int | None
+    measured: float
+
+    @property
+    def seconds(self) -> float:
+        """The time of the whole run."""
+        return sum(self.stages.values())
+
+    def lines(self) -> list[str]:
+        """Return the lines of a page."""
+        about = "" if self.counted else "about "
+        parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in self.stages.items())
+        where = "in this process" if self.workers is None else f"on {self.workers:,} workers"
+        per = "" if self.workers is None else " for each process"
+        return [
+            f"time       {duration(self.seconds)} {where}, for {about}{self.rows:,} rows: {parts}",
+            f"memory     about {quantity(self.memory)}{per}",
+            f"passes     {self.passes:,} over the rows",
+            f"measured   on some of the rows, in {self.measured:.0f} s",
+        ]
+
+
+def weighed_rows(source: Any) -> int | None:
+    """Return the rows of a source as far as that takes no reading: text files are weighed by their first lines."""
+    if source.n_rows is not None:
+        return int(source.n_rows)
+    paths = {source.reader.part_path(part) for part in range(source.n_parts)}
+    if not all(isinstance(path, Path) and path.suffix in (".csv", ".tsv", ".jsonl") for path in paths):
+        return None
+    total = 0.0
+    for path in paths:
+        with path.open("rb") as file:
+            sample = file.read(SAMPLE_BYTES)
+        lines = max(1, sample.count(b"\n"))
+        total += path.stat().st_size / len(sample) * lines if len(sample) == SAMPLE_BYTES else lines
+    return round(total)
+
+
+def count_rows(source: Any) -> tuple[int, bool]:
+    """Return how many rows a source has, and whether that is exact; what cannot be weighed is read."""
+    found = weighed_rows(source)
+    if found is not None:
+        return found, source.n_rows is not None
+    return sum(block.X.shape[0] for block in source.blocks()), True
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first rows of a source, and what reading takes for each."""
+
+    X: Any
+    y: Any
+    reading: float
+
+    @classmethod
+    def of(cls, source: Any, rows: int) -> Head:
+        """Read so many rows, or all; the first block pays for opening and is read again where there is no other."""
+        blocks, marks, begin = [], [], time.perf_counter()
+        for block in source.blocks():
+            blocks.append(block)
+            marks.append(time.perf_counter() - begin)
+            if sum(len(one.y) if one.y is not None else one.X.shape[0] for one in blocks) >= rows:
+                break
+        sizes = [one.X.shape[0] for one in blocks]
+        if len(blocks) > 1:
+            price = (marks[-1] - marks[0]) / sum(sizes[1:])
+        else:
+            begin = time.perf_counter()
+            next(iter(source.blocks()))
+            price = (time.perf_counter() - begin) / sizes[0]
+        X = np.concatenate([one.X if isinstance(one.X, np.ndarray) else one.X.toarray() for one in blocks])[:rows]
+        y = None if blocks[0].y is None else np.concatenate([one.y for one in blocks])[:rows]
+        return cls(X, y, price)
+
+    def source(self, rows: int) -> Any:
+        """Return the first of the rows as a source."""
+        from squeak.data import rows as open_rows
+
+        y = None if self.y is None else self.y[:rows]
+        return open_rows(self.X[:rows], target=y)
+
+
+def _sizes(total: int, atoms: int) -> list[int]:
+    """Return the numbers of rows that are measured, ascending."""
+    most = min(total, max(MEASURED, ROWS_OF_AN_ATOM * atoms))
+    return [most // 4, most // 2, most] if most >= 8 * atoms or most < total else [most]
+
+
+def _line(sizes: list[int], seconds: list[float]) -> tuple[float, float]:
+    """Return the seconds that do not depend on the rows, and those for each row; none is negative."""
+    if len(sizes) == 1:
+        return 0.0, seconds[0] / sizes[0]
+    slope = max(0.0, float(np.polyfit(sizes, seconds, 1)[0]))
+    first = seconds[-1] - slope * sizes[-1]
+    return (first, slope) if first >= 0 else (0.0, seconds[-1] / sizes[-1])
+
+
+def _grown(sizes: list[int], seconds: list[float], d: Any, X: Any, rows: int) -> float:
+    """Return the seconds of a dictionary of so many rows, from those of fewer."""
+    from squeak.samplers.planning import Calibration, fitted_growth, price_of_a_row
+
+    atoms = max(2, len(d))
+    if len(sizes) == 1 or d.oversampling is None:
+        return seconds[-1] * rows / sizes[-1]
+    price = price_of_a_row(d, X)
+    marks = [(n, s) for n, s in zip(sizes, seconds, strict=True) if n > atoms]
+    start, growth = fitted_growth(np.array(marks, dtype=np.float64), atoms, price)
+    return Calibration(X.shape[1], atoms, start, growth, price, 0.0, 0.0).leaf(rows)
+
+
+def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> Forecast:
+    """Measure a fit in passes on some of its rows, and predict that of all."""
+    begin = time.perf_counter()
+    rows, exact = count_rows(source)
+    given = learner.dictionary
+    atoms = learner.max_atoms if given is None else len(given)
+    sizes = _sizes(rows, atoms)
+    head = Head.of(source, sizes[-1])
+    sizes = [min(size, len(head.X)) for size in sizes]
+    times: list[dict[str, float]] = []
+    mini = clone(learner).set_params(verbose=1)
+    if given is not None:
+        mini.set_params(dictionary=replace(given, preprocessing=None))
+    for size in sizes[::-1]:
+        with Job("", True, shown=False) as job:
+            mini.fit(head.source(size))
+        times.insert(0, job.times)
+        if given is None:  # what is searched for once is known
+            mini.set_params(kernel=mini.dictionary_.kernel)
+    d = mini.dictionary_
+    stages = {"start": START}
+    if "kernel width" in times[-1]:
+        stages["kernel width"] = times[-1]["kernel width"]
+    reading = head.reading * rows
+    passes = [name for name in times[-1] if name.startswith("pass") or name == "solving"]
+    if given is None:
+        spent = [one.get("dictionary", 0.0) for one in times]
+        stages["dictionary"] = _grown(sizes, spent, d, head.X, rows) + HIDDEN * reading
+        if workers is not None:
+            stages["dictionary"] = _on_workers(source, head, d, rows, workers)
+    for name in passes:
+        first, each = _line(sizes, [one.get(name, 0.0) for one in times])
+        share = 1.0 if workers is None else engine.thread_count() / min(workers, engine.thread_count())
+        stages[name] = first + each * rows * share + HIDDEN * reading
+    count = len(passes) + (given is None)
+    return Forecast(stages, rows, exact, count, memory, workers, time.perf_counter() - begin)
+
+
+AUTO_ROWS = 10_000
+"""Rows with which a fit that chooses everything is measured, a third of all at most: its search uses no more."""
+
+
+def of_auto(source: Any, learner: Any) -> Forecast:
+    """Measure a fit that chooses everything on some of its rows, and predict that of all.
+
+    The search takes a bounded number of rows, the one model so many as its atoms are worth, and the experts all.
+    """
+    from squeak.learners.blend import atoms_for
+    from squeak.learners.choice import Costs
+    from squeak.learners.composed import ENOUGH_ROWS, ROWS_OF_A_SEARCH, WHOLE
+
+    begin = time.perf_counter()
+    rows, exact = count_rows(source)
+    head = Head.of(source, min(AUTO_ROWS, max(200, rows // 3)))
+    few, width = len(head.X), head.X.shape[1]
+    with Job("", True, shown=False) as job:
+        clone(learner).set_params(verbose=0, time_budget=None).fit(head.X, head.y)
+
+    def one_model(n: int) -> float:
+        atoms = atoms_for(n, learner.max_atoms)
+        return Costs.of(min(n, max(ENOUGH_ROWS, 50 * atoms)), atoms, width, False, 0.0).direct
+
+    grow = {
+        "kernels and metrics": min(rows, AUTO_ROWS) / min(few, AUTO_ROWS),
+        "one model": one_model(rows) / one_model(few),
+        "local experts": rows / few,
+    }
+    stages = {"start": START, "reading": head.reading * rows}
+    stages |= {name: spent * grow[name] for name, spent in job.times.items() if name in grow}
+    if "local experts" not in stages and rows > WHOLE * learner.leaf_rows:
+        stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
+    limit = math.inf if learner.time_budget is None else learner.time_budget
+    spent = 0.0
+    for name in grow.keys() & stages.keys():
+        spent += stages[name]
+    if spent > limit:  # nothing new is begun after it
+        stages = {"start": START, "reading": stages["reading"], "search and models": limit}
+    memory = BASE_MEMORY + COPIES * 8.0 * rows * width
+    return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)
+
+
+def of_dictionary(source: Any, sampler: Any, workers: int | None, memory: float) -> Forecast:
+    """Measure a sampler of a stream on some of its rows, and predict a run over all of them."""
+    from squeak.samplers import Squeak
+
+    begin = time.perf_counter()
+    rows, exact = count_rows(source)
+    sizes = _sizes(rows, sampler.max_atoms if getattr(sampler, "max_atoms", None) else 500)
+    head = Head.of(source, sizes[-1])
+    sizes = [min(size, len(head.X)) for size in sizes]
+    known = {name: value for name, value in sampler.get_params(deep=False).items() if name in Squeak().get_params()}
+    mini, spent = Squeak(**known) if workers is not None else clone(sampler), []
+    mini.set_params(verbose=0)
+    for size in sizes:
+        since = time.perf_counter()
+        mini.fit(head.X[:size])
+        spent.append(time.perf_counter() - since)
+    d = mini.dictionary_
+    stages = {"start": START, "dictionary": _grown(sizes, spent, d, head.X, rows) + HIDDEN * head.reading * rows}
+    if workers is not None:
+        stages["dictionary"] = _on_workers(source, head, d, rows, workers, getattr(sampler, "n_leaves", None))
+    return Forecast(stages, rows, exact, 1, memory, workers, time.perf_counter() - begin)
+
+
+def _on_workers(source: Any, head: Head, d: Any, rows: int, workers: int, asked: int | None = None) -> float:
+    """Return the seconds of a dictionary on worker processes of this machine, which share its cores."""
+    from squeak.samplers import Squeak, merge
+    from squeak.samplers.planning import Calibration, fitted_growth, plan, price_of_a_row
+    from squeak.trees.tree import LARGEST_TREE
+
+    cores, atoms = engine.thread_count(), max(2, len(d))
+    leaves = asked or min(source.n_parts, LARGEST_TREE)
+    half, made, marks = len(head.X) // 2, [], []
+    with engine.serial():
+        for part, X in enumerate((head.X[:half], head.X[half:])):
+            stream = Squeak(d.kernel, max_atoms=atoms, random_state=part, source=str(part))
+            spent, read = 0.0, 0
+            for upto in (half // 4, half // 2, half):
+                since = time.perf_counter()
+                stream.partial_fit(X[read:upto])
+                spent, read = spent + time.perf_counter() - since, upto
+                if upto > atoms:
+                    marks.append((upto, spent))
+            made.append(stream.dictionary_)
+        since = time.perf_counter()
+        merge(*made, random_state=0, max_atoms=atoms)
+        merging = time.perf_counter() - since
+        price = price_of_a_row(made[0], head.X)
+    start, growth = fitted_growth(np.array(marks, dtype=np.float64), atoms, price)
+    known = Calibration(head.X.shape[1], atoms, start, growth, price + head.reading, merging, 0.0)
+    found = plan(
+        rows, head.X.shape[1], atoms, workers, leaves=leaves, cores=cores, bandwidth=TALK, calibration=known
+    )
+    return START_CLUSTER + math.ceil(workers / cores) * START_WORKER + found.seconds

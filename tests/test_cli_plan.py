@@ -1,0 +1,73 @@
+"""``squeak plan fit`` and ``plan dictionary``: a measurement on the file itself; nothing is learned or written."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from squeak import KernelRidge, rows
+from squeak.cli import forecast
+from squeak.kernels import RBF
+from tests.commands import command
+
+
+@pytest.fixture
+def file(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 3))
+    table = pd.DataFrame(X, columns=list("abc")).assign(y=np.sin(X[:, 0]))
+    table.to_parquet(tmp_path / "d.parquet", row_group_size=1000)
+    table.to_csv(tmp_path / "d.csv", index=False)
+    return tmp_path / "d.parquet"
+
+
+@pytest.mark.parametrize("what", ["fit", "dictionary"])
+def test_a_plan_tells_time_memory_and_passes(file, what):
+    target = ["--target", "y"] if what == "fit" else ["--drop", "y"]
+    done = command("plan", what, file, *target, "--kernel", "rbf", "--max-atoms", 40)
+    assert done.returncode == 0, done.stderr
+    for words in ("rows       3,000", "time  ", "memory     about", "passes  ", "measured   on some of the rows"):
+        assert words in done.stdout
+    assert "nothing was learned" in done.stdout
+    assert "dictionary" in done.stdout
+    assert "for 3,000 rows" in done.stdout
+    assert sorted(path.name for path in file.parent.iterdir()) == ["d.csv", "d.parquet"]
+    reckoned = command("plan", what, file, *target, "--kernel", "rbf", "--max-atoms", 40, "--no-measure")
+    assert "give or take" in reckoned.stdout
+
+
+def test_a_fit_that_chooses_everything_is_planned_too(file):
+    done = command("plan", "fit", file, "--target", "y", "--max-atoms", 40)
+    assert done.returncode == 0, done.stderr
+    assert "kernels and metrics" in done.stdout
+    assert "for 3,000 rows" in done.stdout
+    limited = command("plan", "fit", file, "--target", "y", "--max-atoms", 40, "--time-budget", 0.1)
+    assert "search and models 0.1 s" in limited.stdout
+
+
+def test_workers_that_share_cores_take_turns(file, monkeypatch):
+    source = rows(file, "y")
+    learner = KernelRidge(RBF(1.0), max_atoms=40, alpha=0.1, random_state=0)
+    monkeypatch.setattr(forecast.engine, "thread_count", lambda: 2)
+    one, two, four = (forecast.of_fit(source, learner, workers, 1e9) for workers in (1, 2, 4))
+    assert one.passes == two.passes == 2
+    assert four.stages["dictionary"] > 0.8 * two.stages["dictionary"]
+    assert "on 4 workers" in four.lines()[0]
+
+
+def test_lines_of_a_csv_file_are_weighed(file, monkeypatch):
+    source = rows(file.with_suffix(".csv"), "y")
+    assert forecast.count_rows(source) == (3001, False)
+    monkeypatch.setattr(forecast, "SAMPLE_BYTES", 20_000)
+    assert forecast.count_rows(source)[0] == pytest.approx(3000, rel=0.02)
+    assert forecast.count_rows(rows(file, "y")) == (3000, True)
+
+
+def test_mistakes_get_one_line(file):
+    done = command("plan")
+    assert done.returncode == 2
+    assert "give --rows and --dim" in done.stderr
+    done = command("fit", file, "--target", "y", "--out", file.with_suffix(".sqk"), "--measure")
+    assert done.returncode == 2
+    assert re.search(r"--measure goes with\s+--dry-run", done.stderr)

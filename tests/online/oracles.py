@@ -39,8 +39,11 @@ def exact_features(kernel, X):
     return (U * np.sqrt(np.maximum(eigenvalues, 0))) @ U.T
 
 
-def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts):
+def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts, half_life=None):
     """Return PROS- or CON-KONS' predictions as printed, with the eigen embedding and an explicit projection.
+
+    With a half-life A is multiplied by 2^(−1/half_life) after every row, and after every ⌈half_life/2⌉ rows what
+    its regularisation has lost is added again.
 
     ``entries`` are the rows that become atoms. φ̃(x) = Λ^(−1/2)Uᵀk(atoms, x); at a new atom PROS begins anew, and
     CON maps its weights and A − αI by the projection between the two spaces.
@@ -48,6 +51,8 @@ def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts):
     atoms, out = [], []
     M = np.zeros((0, 0))  # (coordinates, atoms)
     A, v = np.zeros((0, 0)), np.zeros(0)
+    fade, spell = (1.0, 1) if half_life is None else (2.0 ** (-1.0 / half_life), int(np.ceil(half_life / 2)))
+    full = alpha
     for t, target in enumerate(y):
         k = kernel(X[atoms], X[t : t + 1])[:, 0] if atoms else np.zeros(0)
         phi = M @ k
@@ -61,6 +66,9 @@ def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts):
         g = slope * phi
         A = A + (eta(t, target, prediction) if slope else 0.0) * np.outer(g, g)
         v = w - np.linalg.solve(A, g) if len(v) else w
+        A, alpha = fade * A, fade * alpha
+        if (t + 1) % spell == 0:
+            A, alpha = A + (full - alpha) * np.eye(len(A)), full
         if t in entries:
             before, old = list(atoms), M
             atoms.append(t)

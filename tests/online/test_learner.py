@@ -34,6 +34,7 @@ def learner(X, loss="squared", bound=1.5, curvature="adaptive", step=1.0, **opti
         options["restarts"],
         options.get("guarded", False),
         StepRule(LOSSES[loss], bound, curvature, step),
+        (options.get("half_life"),),
     )
     space = Space.empty(
         options.get("kernel", RBF(1.5)), X, options["ridge"], options["oversampling"], options["max_atoms"]
@@ -54,12 +55,13 @@ def targets_of(y, loss, bound):
     return y if bound is None else np.clip(y, -bound, bound)
 
 
-@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize(("guarded", "half_life"), [(False, None), (True, None), (True, 50.0)])
 @pytest.mark.parametrize(("loss", "bound", "curvature", "step"), LOSS_CASES)
-def test_a_block_is_its_rows_one_by_one(data, loss, bound, curvature, step, guarded):
+def test_a_block_is_its_rows_one_by_one(data, loss, bound, curvature, step, guarded, half_life):
     X, y = data
     y = targets_of(y, loss, bound)
-    many, one, cut = (learner(X, loss, bound, curvature, step, guarded=guarded) for _ in range(3))
+    options = {"guarded": guarded, "half_life": half_life}
+    many, one, cut = (learner(X, loss, bound, curvature, step, **options) for _ in range(3))
     at_once = many.learn(X, y[:, None])[:, 0]
     singly = np.array([one.learn_row(X[i : i + 1], [float(y[i])])[0] for i in range(len(y))])
     np.testing.assert_allclose(at_once, singly, atol=1e-9)
@@ -86,17 +88,21 @@ def entries_of(model, X, oversampling, ridge, seed=0):
     return set(indices.tolist())
 
 
-@pytest.mark.parametrize("restarts", [True, False])
+@pytest.mark.parametrize(("restarts", "half_life"), [(True, None), (False, None), (True, 20.0), (False, 20.0)])
 @pytest.mark.parametrize(("loss", "bound", "curvature", "step"), LOSS_CASES[1:6])
-def test_it_is_the_printed_algorithm_with_the_eigen_embedding(data, loss, bound, curvature, step, restarts):
+def test_it_is_the_printed_algorithm_with_the_eigen_embedding(
+    data, loss, bound, curvature, step, restarts, half_life
+):
     X, y = data[0][:250], targets_of(data[1], loss, bound)[:250]
-    model = learner(X, loss, bound, curvature, step, restarts=restarts, ridge=1.0, oversampling=0.5)
+    options = {"restarts": restarts, "half_life": half_life}
+    model = learner(X, loss, bound, curvature, step, ridge=1.0, oversampling=0.5, **options)
     fast = model.learn(X, y[:, None])[:, 0]
     eta = eta_of(loss, curvature, step, bound)
     entries = entries_of(model, X, 0.5, 1.0)
-    slow = literal_pros(X, y, RBF(1.5), LOSSES[loss], 0.1, bound, eta, entries, restarts=restarts)
+    slow = literal_pros(X, y, RBF(1.5), LOSSES[loss], 0.1, bound, eta, entries, **options)
     np.testing.assert_allclose(fast, slow, atol=1e-8)
-    other = literal_pros(X, y, RBF(1.5), LOSSES[loss], 0.1, bound, eta, entries, restarts=not restarts)
+    options["restarts"] = not restarts
+    other = literal_pros(X, y, RBF(1.5), LOSSES[loss], 0.1, bound, eta, entries, **options)
     assert np.abs(fast - other).max() > 1e-3, "PROS and CON must differ"
     assert np.abs(fast).max() <= bound + 1e-12
     assert model.growths == model.space.size == len(entries)

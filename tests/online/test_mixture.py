@@ -16,7 +16,7 @@ class Saying:
     """An expert that says what it was given, row after row."""
 
     def __init__(self, said):
-        self.said, self.at = said, 0
+        self.said, self.at, self.n_heads = said, 0, 1
         self.facts = {"atoms": 0, "coordinates": 0, "growths": 0}
 
     def copy(self):
@@ -127,7 +127,8 @@ def test_labels_that_come_in_runs_are_not_missed():
     y = np.repeat(rng.choice(["a", "b", "c"], 40), 20)
     X = rng.standard_normal((len(y), 3))
     runs, rows = (
-        MixedKonsClassifier(max_atoms=10, previous=previous, random_state=0) for previous in (True, False)
+        MixedKonsClassifier(max_atoms=10, half_lives=(None,), previous=previous, random_state=0)
+        for previous in (True, False)
     )
     wrong = [np.mean(model.test_then_train(X, y) != y) for model in (runs, rows)]
     before = np.mean(y[1:] != y[:-1])

@@ -32,10 +32,18 @@ from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Scale, Shuffled, source_from
 
 Method = StrEnum(
-    "Method", {"con": "con-kons", "pros": "pros-n-kons", "budget": "b-kons", "fogd": "fogd", "nogd": "nogd"}
+    "Method",
+    {
+        "mixed": "mixed-kons",
+        "con": "con-kons",
+        "pros": "pros-n-kons",
+        "budget": "b-kons",
+        "fogd": "fogd",
+        "nogd": "nogd",
+    },
 )
 """The online learners that the command knows."""
-LEARNERS = dict(zip(Method, ("ConKons", "ProsNKons", "BudgetKons", "FOGD", "NOGD"), strict=True))
+LEARNERS = dict(zip(Method, ("MixedKons", "ConKons", "ProsNKons", "BudgetKons", "FOGD", "NOGD"), strict=True))
 
 Curvature = StrEnum("Curvature", ["adaptive", "worst", "auto"])
 """How fast second-order learners grow sure of themselves."""
@@ -48,6 +56,8 @@ SETTLED = BY_PREPROCESSING | {
     "length_scale",
     "max_atoms",
     "curvature",
+    "half_life",
+    "alarm_rate",
     "alpha",
     "step",
     "seed",
@@ -86,7 +96,9 @@ def online(
     classes: Annotated[
         str | None, typer.Option(help="All classes, by commas, where the first rows may lack some.")
     ] = None,
-    method: Annotated[Method, typer.Option(help="The learner.")] = Method.con,
+    method: Annotated[
+        Method, typer.Option(help="The learner; mixed-kons follows drift, con-kons takes a third of its time.")
+    ] = Method.mixed,
     reading: Streamed,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: LengthScale = "median",
@@ -96,6 +108,14 @@ def online(
     curvature: Annotated[
         Curvature, typer.Option(help="adaptive: rows in random order; worst: drift; auto: both, side by side.")
     ] = Curvature.adaptive,
+    half_life: Annotated[
+        float | None,
+        typer.Option(callback=positive, help="Rows after which a row counts half; mixed-kons tries several."),
+    ] = None,
+    alarm_rate: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="Begin anew on drift; this is the chance of a false alarm."),
+    ] = None,
     alpha: Annotated[
         float | None, typer.Option(callback=positive, help="Ridge of the Newton steps.", show_default="0.1")
     ] = None,
@@ -163,7 +183,8 @@ def online(
             if method is Method.fogd and "max_atoms" in given_options(context):
                 raise typer.BadParameter("--max-atoms is not for fogd, whose features are random")
             kernel_asked = kernel_of(kernel, length_scale)
-            model = _model(labels, method, kernel_asked, max_atoms, curvature, alpha, step, seed)
+            drift = {"half_life": half_life, "alarm_rate": alarm_rate}
+            model = _model(labels, method, kernel_asked, max_atoms, curvature, alpha, step, drift, seed)
             model.set_params(scale="auto" if reading.scale is None else None)
         each = None if predictions is None else Predictions(predictions, goes_on=checkpoint is not None)
         if each is not None:
@@ -190,9 +211,10 @@ def online(
     )
     tell(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
     tell(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
-    if model.history_:
-        times = ", ".join(f"{entry['rows']:,}" for entry in model.history_)
-        tell(f"began anew after {times} rows, for scales of columns had moved")
+    for name, words in (("columns", "scales of columns had moved"), ("losses", "the losses had become larger")):
+        times = ", ".join(f"{entry['rows']:,}" for entry in model.history_ if name in entry)
+        if times:
+            tell(f"began anew after {times} rows, for {words}")
     if source.skipped_:
         tell(f"{source.skipped_:,} rows were skipped")
     if figure is not None:
@@ -253,6 +275,7 @@ def _model(
     curvature: Curvature,
     alpha: float | None,
     step: float | None,
+    drift: dict[str, float | None],
     seed: int,
 ) -> Any:
     """Return the learner that the options ask for."""
@@ -261,8 +284,10 @@ def _model(
     kind = "Classifier" if labels else "Regressor"
     params: dict[str, Any] = {"kernel": kernel, "random_state": seed}
     if method in (Method.fogd, Method.nogd):
-        if alpha is not None or curvature is not Curvature.adaptive:
-            raise typer.BadParameter(f"--alpha and --curvature are not for {method.value}")
+        if alpha is not None or curvature is not Curvature.adaptive or any(drift.values()):
+            raise typer.BadParameter(
+                f"--alpha, --curvature, --half-life and --alarm-rate are not for {method.value}"
+            )
         params |= {} if step is None else {"step": step}
         params |= {"max_atoms": max_atoms, "rank": max(1, max_atoms // 5)} if method is Method.nogd else {}
     else:
@@ -270,4 +295,7 @@ def _model(
             raise typer.BadParameter(f"--step is not for {method.value}")
         params |= {"max_atoms": max_atoms, "curvature": curvature.value}
         params |= {} if alpha is None else {"alpha": alpha}
+        if method is Method.mixed and drift["half_life"] is not None:
+            drift = drift | {"half_lives": (drift["half_life"],), "half_life": None}
+        params |= {name: value for name, value in drift.items() if value is not None}
     return getattr(room, LEARNERS[method] + kind)(**params)

@@ -295,8 +295,11 @@ def _fits(value: Any, hint: str) -> bool:
         return abs(value) <= LARGEST and (anything or "float" in kinds)
     if isinstance(value, str):
         return anything or "str" in kinds or "Literal[" in hint
-    numbers = isinstance(value, list) and all(type(item) in (int, float) for item in value)
-    return numbers and (anything or "[" in hint) and all(abs(item) <= LARGEST for item in value)
+    if not isinstance(value, list):
+        return False
+    given = [item for item in value if item is not None or "None, ...]" not in hint]
+    numbers = all(type(item) in (int, float) for item in given)
+    return numbers and (anything or "[" in hint) and all(abs(item) <= LARGEST for item in given)
 
 
 PLAIN = ("bool", "int", "float", "str", "None")

@@ -336,9 +336,10 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
 
     @property
     def history_(self) -> list[dict[str, Any]]:
-        """The times at which the learner began anew because scales had moved.
+        """The times at which the learner began anew, because scales had moved or because the stream had drifted.
 
-        For each, ``rows`` that had been seen and the numbers of the ``columns`` whose scale had moved.
+        For each, ``rows`` that had been seen, and the numbers of the ``columns`` whose scale had moved; or, with an
+        ``alarm_rate``, the mean ``losses`` before and after the drift, and how many rows came ``after`` it.
         """
         self._needs_rows()
         return [dict(entry) for entry in self._stream.history]

@@ -71,7 +71,8 @@ class ChecksRows(InFiles):
         if first:
             coming = getattr(self, "_coming", None)
             kind = ScaledStream if self._scales(kernel, rows, coming) else Stream
-            stream = kind(self._build, kernel, encoded.shape[1], draw_seed(self.random_state), coming)
+            seed = draw_seed(self.random_state)
+            stream = kind(self._build, kernel, encoded.shape[1], seed, coming, self._watch())
             self._head, self._stream = copy_rows(take(rows, slice(0, 1))), stream
         return rows, encoded
 

@@ -15,6 +15,7 @@ from squeak.core.kernels.registry import check_stored
 from squeak.core.rows import n_rows, rows_from_arrays, rows_to_arrays, width_of
 from squeak.core.saved import LabelsPiece, Layout, Parts, Saved, put_together, take_apart
 from squeak.core.types import Rows
+from squeak.online.drift import LossWatch
 from squeak.online.scaling import ScaledStream
 from squeak.online.stream import Learner, Stream
 from squeak.samplers.base import own_kernel
@@ -34,6 +35,10 @@ class InFiles(Saved, Estimator):
 
     def _abstract(self) -> TypeError:
         return TypeError(f"{type(self).__name__} is abstract: use ConKonsRegressor or another of squeak.online")
+
+    def _watch(self) -> LossWatch | None:
+        """Return what watches the losses for drift, where that was asked for."""
+        return None
 
     def _check_parameters(self) -> None:
         """Raise one clear error for a parameter that makes no sense."""
@@ -86,7 +91,12 @@ class InFiles(Saved, Estimator):
         found = getattr(online, str(name), None) if name in online.__all__ else None
         if not (isinstance(found, type) and issubclass(found, InFiles)):
             raise ValueError(f"no online estimator is known by the name {name!r}")
-        params = {"scale": None, **content["params"]}  # older versions took columns as they were
+        before = {
+            "scale": None,
+            "half_lives": [None],
+        }  # older versions took columns as they were, and did not forget
+        known = found._get_param_names()
+        params = {name: value for name, value in before.items() if name in known} | content["params"]
         model: Any = estimator_from(found, params, kernel)
         model.set_params(**{name: tuple(value) for name, value in params.items() if isinstance(value, list)})
         model._check_parameters()
@@ -110,7 +120,7 @@ class InFiles(Saved, Estimator):
         if content["stream"]["learner"] is not None:
             model._check_stored(arrays, outputs)
         kind_of = ScaledStream if content["stream"].get("scaled") is True else Stream
-        stream = kind_of(model._build, own_kernel(model.kernel), outputs, 0, preprocessing)
+        stream = kind_of(model._build, own_kernel(model.kernel), outputs, 0, preprocessing, model._watch())
         stream.restore(arrays, content["stream"], resolved, head)
         model._head, model._stream = head, stream
         if width_of(head) is not None:

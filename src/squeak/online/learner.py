@@ -45,12 +45,10 @@ class GuardedHead(Stored):
     _state: ClassVar[Layout] = {"lead": number()}
     _inner: ClassVar[tuple[str, str]] = ("heads", "{}_")
 
-    def __init__(self, rule: StepRule, alpha: float, *, restarts: bool) -> None:
+    def __init__(self, rule: StepRule, alpha: float, *, restarts: bool, half_life: float | None = None) -> None:
         bound = None if rule.grows else rule.bound
-        self.heads = [
-            NewtonHead(StepRule(rule.loss, bound, curvature, rule.step), alpha, restarts=restarts)
-            for curvature in ("adaptive", "worst")
-        ]
+        rules = (StepRule(rule.loss, bound, curvature, rule.step) for curvature in ("adaptive", "worst"))
+        self.heads = [NewtonHead(one, alpha, restarts=restarts, half_life=half_life) for one in rules]
         self.lead = 0.0
         """The discounted sum of the adaptive head's losses less the other's."""
 
@@ -127,15 +125,20 @@ class NewtonPlan:
     restarts: bool
     guarded: bool
     rule: StepRule
+    half_lives: tuple[float | None, ...] = (None,)
 
-    def head(self) -> Head:
-        """Return a head in its first state."""
+    def heads(self, n_outputs: int) -> list[Head]:
+        """Return heads in their first state: those of all outputs for one half-life, then for the next."""
         maker = GuardedHead if self.guarded else NewtonHead
-        return maker(self.rule.copy(), self.alpha, restarts=self.restarts)
+        return [
+            maker(self.rule.copy(), self.alpha, restarts=self.restarts, half_life=half_life)
+            for half_life in self.half_lives
+            for _ in range(n_outputs)
+        ]
 
 
 class NewtonLearner(Stored):
-    """Predict, then learn, in the span of atoms that KORS chooses; one head for every output.
+    """Predict, then learn, in the span of atoms that KORS chooses; a head for every half-life and output.
 
     A row is first predicted and learned in the present space and then offered to KORS: an atom counts from the
     next row on. Between calls every head has as many coordinates as the space.
@@ -156,8 +159,8 @@ class NewtonLearner(Stored):
     _inner: ClassVar[tuple[str, str]] = ("heads", "head{}_")
 
     def __init__(self, plan: NewtonPlan, space: Space, n_outputs: int, seed: int) -> None:
-        self.plan, self.space, self.seed = plan, space, seed
-        self.heads = [plan.head() for _ in range(n_outputs)]
+        self.plan, self.space, self.seed, self.n_outputs = plan, space, seed, n_outputs
+        self.heads = plan.heads(n_outputs)
         for head in self.heads:
             head.extend(space.size)
         self.n_seen = 0
@@ -165,12 +168,17 @@ class NewtonLearner(Stored):
         self._coins: tuple[int, list[float]] = (0, [])
 
     @property
+    def n_heads(self) -> int:
+        """How many predictions a row has."""
+        return len(self.heads)
+
+    @property
     def facts(self) -> dict[str, int]:
         """Atoms, coordinates, and how often the space grew (for PROS-N-KONS: restarts)."""
         return {"atoms": self.space.n_atoms, "coordinates": self.space.size, "growths": self.growths}
 
     def scores(self, X: Rows) -> Array:
-        """Return the predictions of rows, shape (n, outputs)."""
+        """Return the predictions of rows, shape (n, half-lives·outputs)."""
         out = np.empty((n_rows(X), len(self.heads)))
 
         def fill(tile: slice) -> None:
@@ -187,11 +195,11 @@ class NewtonLearner(Stored):
         return [float(head.scores(phi)[0]) for head in self.heads]
 
     def learn(self, X: Rows, targets: Array) -> Array:
-        """Predict each row, then learn from it; returns the predictions, shape (n, outputs).
+        """Predict each row, then learn from it; returns the predictions, shape (n, half-lives·outputs).
 
         What was learned before an interrupt stays: the state moves on part by part.
         """
-        n, at, predictions = n_rows(X), 0, np.empty(targets.shape)
+        n, at, predictions = n_rows(X), 0, np.empty((n_rows(X), len(self.heads)))
         with engine.single_blas():
             while at < n:
                 size = min(max(SMALLEST_PART, self.n_seen), LARGEST_PART, n - at)
@@ -207,7 +215,7 @@ class NewtonLearner(Stored):
             space, growths = space.enter(X, coins(self.seed, self.n_seen, n))
         _guard(space, self.n_seen + n)
         heads = [head.copy() for head in self.heads]
-        predictions = np.empty(targets.shape)
+        predictions = np.empty((n, len(heads)))
         first, size = 0, self.space.size
         for tile in engine.even_tiles(n, BLOCK):
             last = bisect_left(growths, tile.stop)
@@ -215,7 +223,7 @@ class NewtonLearner(Stored):
             features = space.features.block(take(X, tile))[:, : size + len(grown)]
             learn = _learn_restarting if self.plan.restarts else _learn_going_on
             for column, head in enumerate(heads):
-                predictions[tile, column] = learn(head, features, targets[tile, column], grown)
+                predictions[tile, column] = learn(head, features, targets[tile, column % self.n_outputs], grown)
             first, size = last, size + len(grown)
         after = {"space": space, "heads": heads, "n_seen": self.n_seen + n, "growths": self.growths + len(growths)}
         self.__dict__.update(after)  # at once: an interrupt leaves the part learned or not
@@ -236,14 +244,12 @@ class NewtonLearner(Stored):
         if not space.frozen:  # whatever is refused is refused before anything is learned
             grown = space.enter_row(x, columns, self._coin())
             _guard(grown, self.n_seen + 1)
+        pairs = zip(self.heads, targets * len(self.plan.half_lives), strict=True)
         if len(phi):
-            said = [head.learn_row(phi, y) for head, y in zip(self.heads, targets, strict=True)]
+            said = [head.learn_row(phi, y) for head, y in pairs]
         else:
             nothing = np.zeros((1, 0))
-            said = [
-                float(head.learn_block(nothing, np.array([y]))[0])
-                for head, y in zip(self.heads, targets, strict=True)
-            ]
+            said = [float(head.learn_block(nothing, np.array([y]))[0]) for head, y in pairs]
         if grown is not space and grown.size > space.size:
             self.growths += 1
             for head in self.heads:

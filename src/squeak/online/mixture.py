@@ -1,4 +1,4 @@
-"""Several learners side by side, mixed by the fixed-share rule: widths of the kernel, and the target before.
+"""Learners side by side, mixed by the fixed-share rule: widths of the kernel, half-lives, and the target before.
 
 Expert i predicts z_i. The mixture predicts Σ w_i z_i, and after the target y is known
 
@@ -15,6 +15,9 @@ bounds it: for every sequence with k switches in T rounds
 
 Source: Herbster and Warmuth (1998), Tracking the best expert; Cesa-Bianchi and Lugosi (2006), Prediction, learning,
 and games, sections 3.3 and 5.2.
+
+Where C is not known, 8C² is 20 times the mixture's own mean squared error, so that one extreme target does not make
+all experts equal; the bound needs C.
 """
 
 from __future__ import annotations
@@ -30,12 +33,15 @@ from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.rows import n_rows, take
 from squeak.core.saved import Layout
-from squeak.core.state import number, numbers, whole
+from squeak.core.state import LARGEST, number, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.learner import LARGEST_PART
 from squeak.online.pros_n_kons import GrowingSpace
 from squeak.online.stored import Stored
+
+ERROR_ROWS = 1000
+"""Rows that the mean squared error of a mixture looks back on."""
 
 
 class PreviousTarget(Stored):
@@ -45,7 +51,7 @@ class PreviousTarget(Stored):
 
     def __init__(self, n_outputs: int) -> None:
         self.last: Array = np.zeros(n_outputs)
-        self.n_seen = 0
+        self.n_heads, self.n_seen = n_outputs, 0
 
     facts: ClassVar[dict[str, int]] = {"atoms": 0, "coordinates": 0, "growths": 0}
 
@@ -80,20 +86,23 @@ class PreviousTarget(Stored):
 class MixedLearner(Stored):
     """Experts side by side, mixed by the fixed-share rule for each output; see the module.
 
-    ``learners``: the experts. ``bound``: C, to which experts are clipped; None: the largest absolute target so far.
+    ``learners``: the experts; a learner with several half-lives is so many of them. ``bound``: C, to which experts
+    are clipped; None: unknown.
     """
 
     _state: ClassVar[Layout] = {
         "weights": numbers("experts", "outputs", low=0.0, high=1.0),
         "bound": number(low=0.0),
+        "error": number(low=0.0, optional=True),
         "n_seen": whole(),
     }
     _inner: ClassVar[tuple[str, str]] = ("learners", "expert{}_")
 
     def __init__(self, learners: list[Any], n_outputs: int, share: float, bound: float | None) -> None:
         self.learners, self.share = learners, share
-        self.grows, self.bound = bound is None, 0.0 if bound is None else bound
-        self.weights: Array = np.full((len(learners), n_outputs), 1.0 / len(learners))
+        self.grows, self.bound, self.error = bound is None, 0.0 if bound is None else bound, 0.0
+        self.n_outputs, experts = n_outputs, sum(learner.n_heads for learner in learners) // n_outputs
+        self.weights: Array = np.full((experts, n_outputs), 1.0 / experts)
         self.n_seen = 0
 
     @property
@@ -111,11 +120,11 @@ class MixedLearner(Stored):
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs)."""
         said = self._clipped([one.scores(X) for one in self.learners])
-        return np.asarray(np.einsum("io,ino->no", self.weights, said))
+        return np.asarray(np.einsum("io,nio->no", self.weights, said))
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        said = self._clipped([one.score_row(x) for one in self.learners])
+        said = self._clipped([[one.score_row(x)] for one in self.learners])[0]
         return list(np.sum(self.weights * said, axis=0).tolist())
 
     def learn(self, X: Rows, targets: Array) -> Array:
@@ -126,29 +135,31 @@ class MixedLearner(Stored):
             rows, some = take(X, part), targets[part]
             said = self._clipped([one.learn(rows, some) for one in after.learners])
             for i, y in enumerate(some):
-                predictions[at + i] = after._round(said[:, i], y)
-            after.n_seen += len(some)
+                predictions[at + i] = after._round(said[i], y)
             self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
         return predictions
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        said = self._clipped([one.learn_row(x, targets) for one in self.learners])
-        self.n_seen += 1
+        said = self._clipped([[one.learn_row(x, targets)] for one in self.learners])[0]
         return list(self._round(said, np.array(targets)).tolist())
 
     def _clipped(self, said: list[Any]) -> Array:
-        """Return what the experts say as one array, within the bound where one is given."""
-        found = np.asarray(said)
+        """Return what the experts say, shape (n, experts, outputs), within the bound where one is given."""
+        found = np.concatenate(said, axis=1).reshape(len(said[0]), -1, self.n_outputs)
         return found if self.grows else np.clip(found, -self.bound, self.bound)
 
     def _round(self, said: Array, y: Array) -> Array:
         """Return the prediction of the mixture, shape (outputs,), then let the weights learn from the target."""
         prediction: Array = np.sum(self.weights * said, axis=0)
+        unit = 8.0 * self.bound**2
         if self.grows:
-            self.bound = max(self.bound, float(np.abs(y).max()))
-        if self.bound > 0.0:
-            losses = ((said - y) / self.bound) ** 2 / 8.0
+            lost = min(float(np.mean((prediction - y) ** 2)), LARGEST)
+            self.error += (lost - self.error) / (min(self.n_seen, ERROR_ROWS) + 1)
+            unit = 20.0 * self.error
+        self.n_seen += 1
+        if unit > 0.0:
+            losses = (said - y) ** 2 / unit
             kept = self.weights * np.exp(losses.min(axis=0) - losses)
             self.weights = (1.0 - self.share) * kept / kept.sum(axis=0) + self.share / len(said)
         return prediction
@@ -159,6 +170,8 @@ class MixedLearner(Stored):
     def _take(self, found: dict[str, Any]) -> None:
         if not np.allclose(found["weights"].sum(axis=0), 1.0):
             raise ValueError("the weights of the experts do not fit")
+        if found["error"] is None:  # older versions went by the largest target
+            found["error"] = 0.4 * min(found["bound"], 1e75) ** 2
         super()._take(found)
 
 
@@ -166,10 +179,10 @@ class MixedLearner(Stored):
 class _Mixed(GrowingSpace):
     """The parameters of a mixture, and its experts."""
 
-    curvature: str = "auto"
     widths: tuple[float, ...] = (0.5, 1.0, 2.0)
+    half_lives: tuple[float | None, ...] = (None, 300.0, 30.0)
     previous: bool = False
-    share: float = 0.01
+    share: float = 0.003
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -177,6 +190,11 @@ class _Mixed(GrowingSpace):
             raise ValueError(f"widths must be some positive numbers; it is {self.widths!r}")
         for width in self.widths:
             check_positive("widths", width)
+        if not isinstance(self.half_lives, tuple | list) or not len(self.half_lives):
+            raise ValueError(f"half_lives must be some positive numbers or None; it is {self.half_lives!r}")
+        for half_life in self.half_lives:
+            if half_life is not None:
+                check_positive("half_lives", half_life, " or None")
         check_between("share", self.share, 0.0, 1.0)
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> MixedLearner:
@@ -188,9 +206,12 @@ class _Mixed(GrowingSpace):
         bound = 1.0 if self._labels else None if self.bound is None else float(self.bound)
         return MixedLearner(learners, n_outputs, float(self.share), bound)
 
+    def _horizons(self) -> tuple[float | None, ...]:
+        return tuple(None if half_life is None else float(half_life) for half_life in self.half_lives)
+
     @property
     def expert_weights_(self) -> Array:
-        """How much each expert counts now: a row for each width, then one for the target before, if it is there."""
+        """How much each expert counts now: for every width a row for each half-life, then the target before."""
         learner: Any = self.learner_
         return np.zeros((0, 0)) if learner is None else learner.weights.copy()
 
@@ -248,18 +269,21 @@ def stretched(kernel: Any, factor: float) -> Any:
 
 @parameters
 class MixedKonsRegressor(_Mixed, OnlineRegressor):
-    """Online kernel regression with several widths at once, mixed by their losses.
+    """Online kernel regression with several widths and half-lives at once, mixed by their losses.
 
-    A :class:`ConKonsRegressor` for each width; their predictions are mixed by the fixed-share rule, whose loss is
-    never much above that of the best of them, nor of the best sequence of them with a few switches: see
-    :meth:`switching_bound`. The cost is that of all of them.
+    A :class:`ConKonsRegressor` for each width and half-life; their predictions are mixed by the fixed-share rule,
+    whose loss is never much above that of the best of them, nor of the best sequence of them with a few switches:
+    see :meth:`switching_bound`. The cost is that of all of them.
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
-        As in :class:`ConKonsRegressor`, for each expert; ``curvature`` is "auto" by default.
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, alarm_rate, scale, random_state
+        As in :class:`ConKonsRegressor`, for each expert.
     widths : tuple of float
-        An expert for each: the kernel's width times this.
+        Experts for each: the kernel's width times this.
+    half_lives : tuple of float or None
+        For each width an expert for each: see ``half_life`` of :class:`ConKonsRegressor`. Experts of one width
+        share their atoms.
     previous : bool
         Whether one more expert predicts the target of the row before.
     share : float
@@ -279,13 +303,13 @@ class MixedKonsRegressor(_Mixed, OnlineRegressor):
     >>> bool(np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var())
     True
     >>> model.expert_weights_.shape
-    (3, 1)
+    (9, 1)
     """
 
 
 @parameters
 class MixedKonsClassifier(_Mixed, OnlineClassifier):
-    """Online kernel classification with several widths at once and the label before, mixed by their losses.
+    """Online kernel classification: widths, half-lives and the label before, mixed by their losses.
 
     See :class:`MixedKonsRegressor`. Scores of the experts are clipped to [−1, 1] before they are mixed. With
     ``previous`` the mixture is never much worse than the label of the row before, which is hard to beat on streams
@@ -293,9 +317,9 @@ class MixedKonsClassifier(_Mixed, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
-        As in :class:`ConKonsClassifier`, for each expert; ``curvature`` is "auto" by default.
-    widths, previous, share
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, alarm_rate, scale, random_state
+        As in :class:`ConKonsClassifier`, for each expert.
+    widths, half_lives, previous, share
         As in :class:`MixedKonsRegressor`; ``previous`` is true by default.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
     bound : float

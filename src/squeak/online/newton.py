@@ -7,6 +7,11 @@ With P = A⁻¹, v the weights before the round, s = Pφ and ρ = φᵀs, one ro
 
 In a block everything that the rounds exchange is S = ΦPΦᵀ and z = Φv, one small matrix and one vector: the rounds
 run on these, and v and P follow by matrix products (BLAS 3).
+
+**Forgetting.** With a half-life h the row of i rounds ago counts 2^(−i/h) in A. Within a spell of ⌈h/2⌉ rounds A is
+kept in units that shrink with time: the row of round i counts 2^(i/h), which is φ ← 2^(i/(2h))·φ in the rounds
+above. At its end A ← s·A + (1 − s)·alpha·I, with s = 2^(−spell/h): rows decay exactly, and the regularisation is
+never below alpha/√2, so that nothing winds up in directions that no longer come. The weights v stay.
 """
 
 from __future__ import annotations
@@ -31,6 +36,9 @@ _potrf, _potri, _trtrs = get_lapack_funcs(("potrf", "potri", "trtrs"), dtype=np.
 REFRESH = 1024
 """After so many rounds P is computed anew from A, so that rounding does not pile up."""
 
+
+SPELLS = 2
+"""Spells of a half-life: so often the units of A are set right."""
 
 PATCH = 8
 """Rows learned round by round where a block's least squares meet a round of another weight."""
@@ -94,7 +102,7 @@ class NewtonHead(Stored):
     Source: Thesis, algorithm 14; the theory page, "Online learning".
 
     ``alpha``: A begins as alpha·I. ``restarts``: what a new coordinate does: begin anew in the larger space
-    (PROS-N-KONS), or go on (CON-KONS).
+    (PROS-N-KONS), or go on (CON-KONS). ``half_life``: rounds after which a row counts half in A; None: for ever.
     """
 
     _state: ClassVar[Layout] = {
@@ -107,8 +115,9 @@ class NewtonHead(Stored):
         "rule.round": whole(),
     }
 
-    def __init__(self, rule: StepRule, alpha: float, *, restarts: bool) -> None:
-        self.rule, self.alpha, self.restarts = rule, alpha, restarts
+    def __init__(self, rule: StepRule, alpha: float, *, restarts: bool, half_life: float | None = None) -> None:
+        self.rule, self.alpha, self.restarts, self.half_life = rule, alpha, restarts, half_life
+        self.spell = 0 if half_life is None else math.ceil(half_life / SPELLS)
         self.weights: Array = np.zeros(0)
         self.P: Array = np.zeros((0, 0), order="F")
         self.A: Array = np.zeros((0, 0), order="F")
@@ -120,7 +129,7 @@ class NewtonHead(Stored):
 
     def copy(self) -> NewtonHead:
         """Return a head of its own in the same state."""
-        head = NewtonHead(self.rule.copy(), self.alpha, restarts=self.restarts)
+        head = NewtonHead(self.rule.copy(), self.alpha, restarts=self.restarts, half_life=self.half_life)
         head.weights, head.gain = self.weights.copy(), self.gain
         head.P, head.A = self.P.copy(order="F"), self.A.copy(order="F")
         head.directions, head.n_pending = list(self.directions), self.n_pending
@@ -143,16 +152,21 @@ class NewtonHead(Stored):
 
     def learn_row(self, phi: Array, y: float) -> float:
         """Predict one row, then learn from its target; returns the prediction."""
+        z, unit = _dot(phi, self.weights), 1.0
+        if self.half_life is not None:
+            unit = float(self._units(1)[0])
+            phi = unit * phi
         s = _symv(1.0, self.P, phi, lower=1)
         rho = _dot(phi, s)
-        cut, prediction, slope, weight = self.rule(y, _dot(phi, self.weights))
+        cut, prediction, slope, weight = self.rule(y, z)
         change, shrink = _round(rho, cut, slope, weight)
         if change != 0.0:
-            self.weights += change * s
+            self.weights += unit * change * s
         if shrink > 0.0:
             self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
             self.gain += slope * slope * rho / (1.0 + weight * rho)
             self._remember((math.sqrt(weight) * phi)[None])
+        self._forget()
         return prediction
 
     def learn_block(self, features: Array, y: Array) -> Array:
@@ -162,23 +176,54 @@ class NewtonHead(Stored):
         """
         if len(self.weights) == 0:
             return np.array([self.rule(target, 0.0)[1] for target in y.tolist()])
+        if self.half_life is None:
+            return self._learn_spell(features, y)
+        said, at = np.empty(len(y)), 0
+        while at < len(y):
+            part = slice(at, min(len(y), at + self.spell - self.rule.round % self.spell))
+            units = self._units(part.stop - at)
+            said[part] = self._learn_spell(units[:, None] * features[part], y[part], units)
+            self._forget()
+            at = part.stop
+        return said
+
+    def _learn_spell(self, features: Array, y: Array, units: Array | None = None) -> Array:
+        """Predict and learn rows of one spell; features come multiplied by the units."""
         if not self.rule.closed_form:
-            return self._rounds(features, y)
+            return self._rounds(features, y, units)
         parts, at = [], 0
         while at < len(y):
-            parts.append(self._least_squares(features[at:], y[at:]))
+            some = None if units is None else units[at:]
+            parts.append(self._least_squares(features[at:], y[at:], some))
             at += len(parts[-1])
             if at < len(y):  # a round was clipped or exact
-                parts.append(self._rounds(features[at : at + PATCH], y[at : at + PATCH]))
+                patch = slice(at, at + PATCH)
+                some = None if units is None else units[patch]
+                parts.append(self._rounds(features[patch], y[patch], some))
                 at += PATCH
         return np.concatenate(parts)
+
+    def _units(self, n: int) -> Array:
+        """Return by what the next rows of the spell are multiplied, shape (n,)."""
+        assert self.half_life is not None
+        return np.asarray(np.exp2((self.rule.round % self.spell + np.arange(n)) / (2.0 * self.half_life)))
+
+    def _forget(self) -> None:
+        """Where a spell has just ended, set the units of A right."""
+        if self.half_life is None or self.rule.round % self.spell or not len(self.weights):
+            return
+        self._fold()
+        kept = 2.0 ** (-self.spell / self.half_life)
+        self.A *= kept
+        self.A.reshape(-1, order="F")[:: len(self.A) + 1] += (1.0 - kept) * self.alpha
+        self._invert()
 
     def _against(self, features: Array) -> tuple[Array, Array, Array]:
         """Return G = PΦᵀ, S = ΦPΦᵀ and z = Φv for the rows Φ of a block."""
         G = _symm(1.0, self.P, features.T, side=0, lower=1)  # (coordinates, n)
         return G, features @ G, features @ self.weights
 
-    def _least_squares(self, features: Array, y: Array) -> Array:
+    def _least_squares(self, features: Array, y: Array, units: Array | None) -> Array:
         """Learn the leading rows of a block in which η·ġ² = 2, as many as there are; returns their predictions.
 
         A round that is clipped or exact has another weight. With I/2 + S = L Lᵀ the rounds' errors are diag(L)·w,
@@ -190,9 +235,9 @@ class NewtonHead(Stored):
         L, info = _potrf(shifted, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             return np.zeros(0)
-        w = _trtrs(L, y - z, lower=1)[0]
+        w = _trtrs(L, (y if units is None else units * y) - z, lower=1)[0]
         pivots = L.diagonal()
-        errors = pivots * w
+        errors = pivots * w if units is None else pivots * w / units
         raw: Array = y - errors
         rule = self.rule
         reach = np.full(len(y), rule.bound)  # the bound at the end of each round
@@ -214,7 +259,7 @@ class NewtonHead(Stored):
         self._remember(math.sqrt(2.0) * features[:n])
         return np.clip(raw[:n], -before[:n], before[:n])
 
-    def _rounds(self, features: Array, y: Array) -> Array:
+    def _rounds(self, features: Array, y: Array, units: Array | None) -> Array:
         """Learn a block of any loss: the rounds one after the other on S and z, then v and P at once."""
         n = len(y)
         G, S, z = self._against(features)
@@ -225,12 +270,14 @@ class NewtonHead(Stored):
         changes, shrinks, weights = np.zeros(n), np.zeros(n), np.zeros(n)
         predictions = np.empty(n)
         rule, read = self.rule, state.item
+        unit = [1.0] * n if units is None else units.tolist()
         for i, target in enumerate(y.tolist()):
             rho = read(i, i)
-            cut, predictions[i], slope, weight = rule(target, read(i, n))
+            cut, predictions[i], slope, weight = rule(target, read(i, n) / unit[i])
             change, shrink = _round(rho, cut, slope, weight)
             if change == 0.0 and shrink == 0.0:
                 continue
+            change *= unit[i]
             s = columns[:, i]
             s[:] = state[:, i]
             changes[i], shrinks[i], weights[i] = change, shrink, weight
@@ -257,8 +304,12 @@ class NewtonHead(Stored):
         self.n_pending += len(directions)
         if self.n_pending >= REFRESH:
             self._fold()
-            lower, _ = _potrf(self.A, lower=1, clean=0)
-            self.P, _ = _potri(lower, lower=1, overwrite_c=1)
+            self._invert()
+
+    def _invert(self) -> None:
+        """Compute P anew from A."""
+        lower, _ = _potrf(self.A, lower=1, clean=0)
+        self.P, _ = _potri(lower, lower=1, overwrite_c=1)
 
     def _fold(self) -> None:
         """Add the noted directions to A."""

@@ -9,6 +9,7 @@ from squeak.core.constructors import parameters
 from squeak.core.rows import copy_rows
 from squeak.core.types import Rows
 from squeak.kernels import RBF
+from squeak.online.drift import LossWatch
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.learner import NewtonLearner, NewtonPlan
 from squeak.online.second_order import SecondOrder
@@ -25,9 +26,12 @@ class GrowingSpace(SecondOrder):
     ridge: float = 0.03
     oversampling: float = 1.0
     max_atoms: int | None = 100
+    alarm_rate: float | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.alarm_rate is not None and check_positive("alarm_rate", self.alarm_rate, " or None") >= 1.0:
+            raise ValueError(f"alarm_rate must lie between 0 and 1; it is {self.alarm_rate!r}")
         check_positive("oversampling", self.oversampling)
         check_positive("ridge", self.ridge)
         if self.max_atoms is not None:
@@ -35,10 +39,18 @@ class GrowingSpace(SecondOrder):
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Any:
         ridge = check_ridge_beside(float(self.ridge), kernel, rows)
-        plan = NewtonPlan(float(self.alpha), self._restarts, self.curvature == "auto", self._rule())
+        guarded, horizons = self.curvature == "auto", self._horizons()
+        plan = NewtonPlan(float(self.alpha), self._restarts, guarded, self._rule(), horizons)
         limit = None if self.max_atoms is None else int(self.max_atoms)
         space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
         return NewtonLearner(plan, space, n_outputs, seed)
+
+    def _watch(self) -> LossWatch | None:
+        return None if self.alarm_rate is None else LossWatch(float(self.alarm_rate), labels=self._labels)
+
+    def _horizons(self) -> tuple[float | None, ...]:
+        """Return the half-lives of the heads."""
+        raise self._abstract()
 
     @property
     def n_coordinates_(self) -> int:
@@ -51,11 +63,22 @@ class GrowingSpace(SecondOrder):
         return self._fact("growths")
 
 
+@parameters
 class _GrowingKons(GrowingSpace):
     """What has one space, and settings in the papers."""
 
     _paper_alpha: ClassVar[float] = 1.0
     _paper_atoms: ClassVar[int | None] = None
+
+    half_life: float | None = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.half_life is not None:
+            check_positive("half_life", self.half_life, " or None")
+
+    def _horizons(self) -> tuple[float | None, ...]:
+        return (None if self.half_life is None else float(self.half_life),)
 
     @classmethod
     def from_paper(cls, **params: Any) -> Any:
@@ -135,6 +158,13 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         side by side and predicts with the one that was better of late; its Newton steps take twice as long.
     step : float
         η = step·σ, in (0, 1]; the papers have 1/2.
+    half_life : float or None
+        After so many rows a row counts half, and after twice as many a quarter, in the matrix A of the Newton
+        steps. Choose it about as long as what was true stays true; None: rows count for ever. The atoms stay.
+    alarm_rate : float or None
+        Watch the losses, and begin anew with the last rows once they have become larger. The number is the
+        probability with which a stream that does not drift ever raises a false alarm. ``history_`` lists the
+        alarms. None: no watch.
     scale : {"auto", "robust", None}
         "robust": the scales of columns are learned on the way, as the medians and inter-quartile ranges of a sample
         of the rows so far, with a soft clip; where they have moved much the learner begins anew with what it
@@ -177,7 +207,7 @@ class ConKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, half_life, alarm_rate, scale, random_state
         As in :class:`ConKonsRegressor`.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
         What a wrong prediction costs.
@@ -213,7 +243,8 @@ class ProsNKonsRegressor(_GrowingKons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, scale, random_state
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, half_life, alarm_rate, scale,
+    random_state
         As in :class:`ConKonsRegressor`.
     max_atoms : int or None
         The largest number of coordinates. With None, the space grows as the data ask for it.
@@ -246,7 +277,8 @@ class ProsNKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, scale, random_state
+    kernel, loss, alpha, ridge, oversampling, bound, curvature, step, half_life, alarm_rate, scale,
+    random_state
         As in :class:`ConKonsClassifier`.
     max_atoms : int or None
         None: the space grows as the data ask.
@@ -275,7 +307,8 @@ class BudgetKonsRegressor(_GrowingKons, OnlineRegressor):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, half_life, alarm_rate, scale,
+    random_state
         As in :class:`ConKonsRegressor`.
 
     References
@@ -302,7 +335,8 @@ class BudgetKonsClassifier(_Classification, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, half_life, alarm_rate, scale,
+    random_state
         As in :class:`ConKonsClassifier`.
 
     Examples

@@ -14,7 +14,6 @@ restarts in T rows, whatever the stream does.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -158,8 +157,10 @@ class ScaledStream(Stream):
 
     _state: ClassVar[Layout] = {"seed": seed(), "n_seen": whole(), "forgotten": whole()}
 
-    def __init__(self, build: Build, kernel: Any, n_outputs: int, seed: int, preprocessing: Any = None) -> None:
-        super().__init__(build, kernel, n_outputs, seed, preprocessing)
+    def __init__(
+        self, build: Build, kernel: Any, n_outputs: int, seed: int, preprocessing: Any = None, watch: Any = None
+    ) -> None:
+        super().__init__(build, kernel, n_outputs, seed, preprocessing, watch)
         self.warming = False
         self.memory = Memory(seed)
 
@@ -170,10 +171,9 @@ class ScaledStream(Stream):
 
     def copy(self) -> ScaledStream:
         """Return a stream in the same state that learning from more rows by this one leaves as it is."""
-        other = copy(self)
-        other.learner = None if self.learner is None else self.learner.copy()
-        other.memory, other.history = self.memory.copy(), list(self.history)
-        return other
+        other: Any = super().copy()
+        other.memory = self.memory.copy()
+        return other  # type: ignore[no-any-return]
 
     def as_seen(self, X: Rows) -> Rows:
         """Return rows as the kernel sees them."""
@@ -189,40 +189,49 @@ class ScaledStream(Stream):
 
     def learn(self, X: Rows, targets: Array) -> Array:
         """Predict each row, then learn from it; returns the predictions."""
-        predictions = np.zeros(targets.shape)
-        for part in self._parts(n_rows(X)):
-            after = self.copy()
-            predictions[part] = after._learn_part(take(X, part), targets[part])
+        n, at, predictions = n_rows(X), 0, np.zeros(targets.shape)
+        while at < n:
+            after, seen = self.copy(), self.n_seen
+            part = slice(at, min(n, at + PART, at + next_look(seen) - seen))
+            said = after._learn_part(take(X, part), targets[part])
+            predictions[at : at + len(said)] = said
             self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
+            at += len(said)
         return predictions
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
         if self.learner is None or self.n_seen + 1 == next_look(self.n_seen):
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
-        said = self.learner.learn_row(self.as_seen(x), targets)
+        said = self._learn_row_watched(self.as_seen(x), targets)
         self.memory.add(x, np.array([targets]))
+        self._heed_alarm(x)
         return said
-
-    def _parts(self, n: int) -> Iterator[slice]:
-        """Yield the rows of a block up to the next look at the scales, and so on."""
-        at, seen = 0, self.n_seen
-        while at < n:
-            stop = min(n, at + PART, at + next_look(seen + at) - (seen + at))
-            yield slice(at, stop)
-            at = stop
 
     def _learn_part(self, X: Rows, targets: Array) -> Array:
-        """Predict and learn rows up to a look at the scales at most, and look where it is time."""
-        said, due = np.zeros(targets.shape), self.n_seen + len(targets) == next_look(self.n_seen)
+        """Predict and learn rows up to a look at the scales or an alarm, and look where it is time.
+
+        Returns the predictions of those that were learned.
+        """
+        said, look = np.zeros(targets.shape), next_look(self.n_seen)
         if self.learner is not None and len(targets) == 1:
-            said = np.array([self.learner.learn_row(self.as_seen(X), targets[0].tolist())])
+            said = np.array([self._learn_row_watched(self.as_seen(X), targets[0].tolist())])
         elif self.learner is not None:
-            said = self.learner.learn(self.as_seen(X), targets)
-        self.memory.add(X, targets)
-        if due:
+            said = self._learn_watched(self.as_seen(X), targets)
+        self.memory.add(X[: len(said)], targets[: len(said)])
+        self._heed_alarm(X)
+        if self.memory.n_seen == look:
             self._look()
         return said
+
+    def _begin_anew(self, X: Rows, n_last: int) -> None:
+        """Begin with a new learner, and learn the last so many rows again, as far as they are remembered."""
+        latest = list(self.memory.latest)[-n_last:]
+        rows = self.as_seen(np.array([x for _, x, _ in latest]))
+        self._begin(self.resolved, rows)
+        self.forgotten = self.memory.n_seen - len(rows)
+        if self.learner is not None:
+            self.learner.learn(rows, np.array([y for _, _, y in latest]))
 
     def _look(self) -> None:
         """Take the scales anew, where they have moved or rows are few, and learn again what is remembered."""
@@ -232,6 +241,8 @@ class ScaledStream(Stream):
             if not moved:
                 return
             self.history.append({"rows": self.memory.n_seen, "columns": moved})
+        if self.watch is not None:
+            self.watch.restart()
         rows, targets = self.memory.replay()
         self.scale, rows = scale, scale(rows)
         kernel = self._width_of(scale(self.memory.rows())) if needs_rows(self.kernel) else self.kernel
@@ -254,7 +265,7 @@ class ScaledStream(Stream):
             "latest_targets": np.array([y for _, _, y in memory.latest]),
         }
         some, _ = parts(REMEMBERED_PARTS, kept, prefix)
-        return {**arrays, **some}, {**content, "scaled": True, "history": self.history}
+        return {**arrays, **some}, {**content, "scaled": True}
 
     def restore(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
@@ -272,7 +283,6 @@ class ScaledStream(Stream):
         self.memory.n_seen = n
         if found["scale_rate"] is not None:
             self.scale = Scale(found["scale_centre"].copy(), found["scale_rate"].copy())
-        self.history = _checked_history(content.get("history"), n, width)
         super().restore(arrays, content, resolved, head)
         self.memory.seed = self.seed
 
@@ -283,18 +293,3 @@ def next_look(n_seen: int) -> int:
         if n_seen < count:
             return count
     return 1 << n_seen.bit_length()
-
-
-def _checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, Any]]:
-    """Return the record of a file, or raise where it is none."""
-    if not isinstance(history, list):
-        raise ValueError("its record of restarts is damaged")
-    for entry in history:
-        known = (
-            isinstance(entry, dict) and entry.keys() == {"rows", "columns"} and isinstance(entry["columns"], list)
-        )
-        if not known or not all(type(j) is int and 0 <= j < width for j in entry["columns"]):
-            raise ValueError("its record of restarts is damaged")
-        if type(entry["rows"]) is not int or not 0 < entry["rows"] <= n_seen:
-            raise ValueError("its record of restarts is damaged")
-    return history

@@ -16,6 +16,7 @@ from squeak.core.saved import Layout, Parts, RowsPiece
 from squeak.core.state import flag, numbers, seed, whole
 from squeak.core.types import Array, Rows
 from squeak.data import Cursor, Preprocessing
+from squeak.online.drift import LossWatch
 from squeak.online.losses import Loss
 from squeak.online.stored import Stored
 
@@ -24,6 +25,10 @@ WARM_UP = (2, 8, 32, 128)
 
 After so many rows it is learned anew, and the rows so far again with it.
 """
+
+
+WATCHED = 2048
+"""Rows learned at once where losses are watched."""
 
 
 class Learner(Protocol):
@@ -106,7 +111,7 @@ class Stream(Stored):
     one.
 
     ``build``: makes a learner. ``kernel``: as the user gave it. ``preprocessing``: what turned the user's columns
-    into rows.
+    into rows. ``watch``: of its losses; where it raises an alarm, a new learner begins.
     """
 
     _state: ClassVar[Layout] = {
@@ -115,16 +120,22 @@ class Stream(Stored):
         "seed": seed(),
         "n_seen": whole(),
         "warming": flag(),
+        "forgotten": whole(optional=True),
     }
 
-    forgotten: int = 0
-    """Rows that were seen and that the learner knows nothing of."""
-
     def __init__(
-        self, build: Build, kernel: Any, n_outputs: int, seed: int, preprocessing: Preprocessing | None = None
+        self,
+        build: Build,
+        kernel: Any,
+        n_outputs: int,
+        seed: int,
+        preprocessing: Preprocessing | None = None,
+        watch: LossWatch | None = None,
     ) -> None:
         self.build, self.kernel, self.n_outputs, self.seed = build, kernel, n_outputs, seed
-        self.preprocessing = preprocessing
+        self.preprocessing, self.watch = preprocessing, watch
+        self.forgotten = 0
+        """Rows that were seen and that the learner knows nothing of."""
         self.warming = needs_rows(kernel)
         self.resolved: Any = None
         self.learner: Learner | None = None
@@ -140,12 +151,13 @@ class Stream(Stored):
         """How many rows have been learned."""
         if self.warming:
             return 0 if self.held_targets is None else len(self.held_targets)
-        return 0 if self.learner is None else self.learner.n_seen
+        return 0 if self.learner is None else self.forgotten + self.learner.n_seen
 
     def copy(self) -> Stream:
         """Return a stream in the same state that learning from more rows by this one leaves as it is."""
         other = copy(self)
         other.learner = None if self.learner is None else self.learner.copy()
+        other.watch, other.history = None if self.watch is None else self.watch.copy(), list(self.history)
         return other
 
     def as_seen(self, X: Rows) -> Rows:
@@ -181,15 +193,56 @@ class Stream(Stored):
             at = stop
             if doubt:  # said last, for a warning may be an error
                 warnings.warn(f"{doubt}: the kernel's width is set to 1", stacklevel=2)
-        if at < n and self.learner is not None:
-            predictions[at:] = self.learner.learn(take(X, slice(at, n)), targets[at:])
+        while at < n and self.learner is not None:
+            part = slice(at, n if self.watch is None else min(n, at + WATCHED))
+            said = self._learn_watched(take(X, part), targets[part])
+            self._heed_alarm(X)
+            predictions[at : at + len(said)] = said
+            at += len(said)
         return predictions
+
+    def _learn_watched(self, X: Rows, targets: Array) -> Array:
+        """Predict and learn rows as the kernel sees them, up to an alarm; returns the predictions of those."""
+        assert self.learner is not None
+        if self.watch is None:
+            return self.learner.learn(X, targets)
+        learner, watch = self.learner.copy(), self.watch.copy()
+        said = learner.learn(X, targets)
+        seen = watch.see(said, targets)
+        if seen < len(said):
+            learner = self.learner.copy()
+            said = learner.learn(take(X, slice(0, seen)), targets[:seen])
+        self.__dict__.update(learner=learner, watch=watch)  # at once: an interrupt leaves the rows learned or not
+        return said
+
+    def _heed_alarm(self, X: Rows) -> None:
+        """Where the watch has just raised an alarm, begin anew, and take note of it; ``X``: some rows."""
+        if self.watch is not None and self.watch.alarm is not None:
+            self.history = [*self.history, {"rows": self.n_seen, **self.watch.alarm}]
+            self._begin_anew(X, self.watch.alarm["after"])
+            self.watch.alarm = None
+
+    def _begin_anew(self, X: Rows, n_last: int) -> None:
+        """Begin with a new learner of which the last so many rows may be learned again."""
+        seen = self.n_seen
+        self._begin(self.resolved, X)
+        self.forgotten = seen
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
         if self.warming or self.learner is None:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
-        return self.learner.learn_row(x, targets)
+        said = self._learn_row_watched(x, targets)
+        self._heed_alarm(x)
+        return said
+
+    def _learn_row_watched(self, x: Rows, targets: list[float]) -> list[float]:
+        """Predict and learn one row as the kernel sees it."""
+        assert self.learner is not None
+        said = self.learner.learn_row(x, targets)
+        if self.watch is not None:
+            self.watch.see(np.array([said]), np.array([targets]))
+        return said
 
     def _learn_held(self, X: Rows, targets: Array) -> tuple[Array, str]:
         """Learn from some of the first rows; returns the predictions, and why no width can be learned."""
@@ -235,11 +288,16 @@ class Stream(Stored):
         """Return the arrays and the rest as JSON data; kernel and preprocessing are the owner's."""
         arrays, content = super().to_parts(prefix)
         some, described = ({}, None) if self.learner is None else self.learner.to_parts()
-        return {**arrays, **some}, {**content, "learner": described}
+        watched, losses = ({}, None) if self.watch is None else self.watch.to_parts("watch_")
+        content |= {"learner": described, "watch": losses, "history": self.history}
+        return {**arrays, **some, **watched}, content
 
     def restore(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
         self.set_parts(arrays, content, outputs=self.n_outputs)
+        self.history = _checked_history(content.get("history", []), content["n_seen"], width_of(head) or 0)
+        if self.watch is not None:
+            self.watch.set_parts(arrays, content["watch"], "watch_")
         described, n_seen = content["learner"], content["n_seen"]
         if self.warming and (not needs_rows(self.kernel) or n_seen >= WARM_UP[-1]):
             raise ValueError("the stream cannot be one that waits for its first rows")
@@ -259,7 +317,25 @@ class Stream(Stored):
     def _take(self, found: dict[str, Any]) -> None:
         if (found.get("held") is None) != (found.get("held_targets") is None):
             raise ValueError("the held rows do not fit")
+        found["forgotten"] = found["forgotten"] or 0
         super()._take({name: value for name, value in found.items() if name != "n_seen"})
+
+
+def _checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, Any]]:
+    """Return the record of a file, or raise where it is none."""
+    if not isinstance(history, list):
+        raise ValueError("its record of restarts is damaged")
+    for entry in history:
+        moved = isinstance(entry, dict) and entry.keys() == {"rows", "columns"}
+        drift = isinstance(entry, dict) and entry.keys() == {"rows", "after", "losses"}
+        told = entry["columns" if moved else "losses"] if moved or drift else None
+        if not isinstance(told, list) or type(entry["rows"]) is not int or not 0 < entry["rows"] <= n_seen:
+            raise ValueError("its record of restarts is damaged")
+        kind, high = (int, width - 1) if moved else (float, 1.0)
+        known = all(type(one) is kind and 0 <= one <= high for one in told)
+        if not known or (drift and (len(told) != 2 or type(entry["after"]) is not int or entry["after"] < 1)):
+            raise ValueError("its record of restarts is damaged")
+    return history
 
 
 def with_width_one(kernel: Any) -> Any:

@@ -339,6 +339,8 @@ def regret_bound(model: Any, norm: float) -> float | None:
         model.scale_ is not None
         or loss.worst_curvature(1.0) == 0.0
         or getattr(model, "curvature", "auto") == "auto"
+        or getattr(model, "half_life", None) is not None
+        or model.history_
     ):
         return None
     if isinstance(learner, KonsLearner):

@@ -42,7 +42,7 @@ def exact_features(kernel, X):
 def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts, half_life=None):
     """Return PROS- or CON-KONS' predictions as printed, with the eigen embedding and an explicit projection.
 
-    With a half-life A is multiplied by 2^(−1/half_life) after every row, and after every ⌈half_life/2⌉ rows what
+    With a half-life A is multiplied by 2^(−1/half_life) after every row, and after every ⌈half_life⌉ rows what
     its regularisation has lost is added again.
 
     ``entries`` are the rows that become atoms. φ̃(x) = Λ^(−1/2)Uᵀk(atoms, x); at a new atom PROS begins anew, and
@@ -51,7 +51,7 @@ def literal_pros(X, y, kernel, loss, alpha, bound, eta, entries, *, restarts, ha
     atoms, out = [], []
     M = np.zeros((0, 0))  # (coordinates, atoms)
     A, v = np.zeros((0, 0)), np.zeros(0)
-    fade, spell = (1.0, 1) if half_life is None else (2.0 ** (-1.0 / half_life), int(np.ceil(half_life / 2)))
+    fade, spell = (1.0, 1) if half_life is None else (2.0 ** (-1.0 / half_life), int(np.ceil(half_life)))
     full = alpha
     for t, target in enumerate(y):
         k = kernel(X[atoms], X[t : t + 1])[:, 0] if atoms else np.zeros(0)

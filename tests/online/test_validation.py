@@ -205,12 +205,12 @@ def test_the_command_learns_and_saves_and_goes_on(table, data, tmp_path, monkeyp
         tmp_path / "f.png",
     )
     assert code == 0
-    assert "ConKonsRegressor: 900 rows" in shown
+    assert "MixedKonsRegressor: 900 rows" in shown
     assert "loss=" in bar
     assert (tmp_path / "f.png").stat().st_size > 5000
     loss = float(shown.split("progressive squared error ")[1].split(";")[0])
     source = squeak.rows(str(table), "y", drop=["way"])
-    model = ConKonsRegressor(RBF("median"), random_state=0)  # scales are learned on the way, as by the command
+    model = MixedKonsRegressor(RBF("median"), random_state=0)  # scales are learned on the way, as by the command
     assert loss == pytest.approx(progressive_validation(model, source).mean_loss, rel=1e-4)
     assert squeak.load(out).n_seen_ == 900
     code, shown, _ = run(monkeypatch, capsys, "online", table, "--target", "y", "--resume", out, "-o", out, "-q")
@@ -218,7 +218,7 @@ def test_the_command_learns_and_saves_and_goes_on(table, data, tmp_path, monkeyp
     assert squeak.load(out).n_seen_ == 1800
     code, shown, _ = run(monkeypatch, capsys, "show", out)
     assert code == 0
-    assert "ConKonsRegressor, 1,800 rows learned so far" in shown
+    assert "MixedKonsRegressor, 1,800 rows learned so far" in shown
 
 
 def test_the_command_learns_labels(table, monkeypatch, capsys):
@@ -246,7 +246,7 @@ def test_the_command_learns_labels(table, monkeypatch, capsys):
     ("arguments", "code", "message"),
     [
         (["--target", "nothing"], 1, "nothing"),
-        (["--target", "y", "--step", "1"], 2, "--step is not for con-kons"),
+        (["--target", "y", "--step", "1"], 2, "--step is not for mixed-kons"),
         (["--target", "y", "--method", "fogd", "--alpha", "1"], 2, "not for fogd"),
         (["--target", "y", "--method", "fogd", "--max-atoms", "10"], 2, "--max-atoms is not for fogd"),
         (

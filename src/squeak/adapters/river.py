@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,77 +11,8 @@ from sklearn.base import clone
 
 from squeak.core.checks import check_whole
 from squeak.core.state import plain
-from squeak.core.types import Array
 from squeak.online import ConKonsClassifier, ConKonsRegressor
-
-
-class _Columns:
-    """The columns that features have in rows of a fixed width; features that a row lacks are 0.
-
-    A number has a column. A text has a column for each of its values, 1 where the row has that value; a missing
-    number (None or NaN) has one that says so, and counts as the mean of those before it. Kernels see a column of
-    zeros as no column at all, so what comes up late takes a spare one, as if it had been there, and 0, from the
-    beginning. A value of a text for which no column is left is 0 in all of them, as the values that a row source
-    does not know.
-    """
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._places: dict[Any, int] = {}
-        self._means: dict[Any, tuple[int, float]] = {}
-
-    def numbers(self, x: dict[Any, Any]) -> dict[Any, float]:
-        """Return the features as numbers, by the names of their columns."""
-        found: dict[Any, float] = {}
-        for name, value in x.items():
-            if isinstance(value, str):
-                found[_Value(name, value)] = 1.0
-                continue
-            try:
-                number = math.nan if value is None else float(value)
-            except (TypeError, ValueError):
-                raise TypeError(f"feature {name!r} is {value!r}, neither a number nor a text") from None
-            if math.isnan(number):
-                found[_Value(name, None)] = 1.0
-                number = self._means.get(name, (0, 0.0))[1]
-            found[name] = number
-        return found
-
-    def places(self, x: dict[Any, Any]) -> dict[Any, int]:
-        """Return the column of every feature known or in ``x``; changes nothing."""
-        new = sorted((name for name in self.numbers(x) if name not in self._places), key=repr)  # whatever the order
-        left = self._width - len(self._places)
-        needed = [name for name in new if not isinstance(name, _Value)]
-        if len(needed) > left:
-            raise ValueError(
-                f"feature {needed[-1]!r} is one too many: there are columns for {self._width} features; raise spare"
-            )
-        values = [name for name in new if isinstance(name, _Value)][: left - len(needed)]
-        return self._places | {name: len(self._places) + i for i, name in enumerate([*needed, *values])}
-
-    def row(self, x: dict[Any, Any]) -> Array:
-        """Return the features as a row."""
-        places, row = self.places(x), np.zeros(self._width)
-        for name, value in self.numbers(x).items():
-            if name in places:
-                row[places[name]] = value
-        return row
-
-    def keep(self, x: dict[Any, Any]) -> None:
-        """Let the features of ``x`` have their columns from now on, and count its numbers."""
-        self._places = self.places(x)
-        for name, value in self.numbers(x).items():
-            if not isinstance(name, _Value) and x[name] is not None and x[name] == x[name]:
-                count, mean = self._means.get(name, (0, 0.0))
-                self._means[name] = count + 1, mean + (value - mean) / (count + 1)
-
-
-@dataclass(frozen=True)
-class _Value:
-    """The name of a column that says which value a feature has; None: that it has none."""
-
-    feature: Any
-    value: str | None
+from squeak.online.records import RecordColumns
 
 
 class _Learner:
@@ -97,12 +26,12 @@ class _Learner:
         self.learner, self.spare, self.seed = learner, check_whole("spare", spare, 0), seed
         self._default = default
         self._model: Any = None
-        self._columns = _Columns(0)
+        self._columns = RecordColumns(0)
 
     def _learn(self, x: dict[Any, Any], y: Any, **classes: Any) -> None:
         model, columns = self._model, self._columns
         if model is None:
-            model, columns = self._fresh(), _Columns(len(_Columns(0).numbers(x)) + self.spare)
+            model, columns = self._fresh(), RecordColumns(len(RecordColumns(0).numbers(x)) + self.spare)
         model.learn_one(columns.row(x), y, **classes)
         columns.keep(x)
         self._model, self._columns = model, columns

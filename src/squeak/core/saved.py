@@ -150,11 +150,12 @@ class LabelsPiece:
     """The labels of a classifier.
 
     ``dtype``: what the type of their array is called in the file. ``optional``: whether there may be none, as of a
-    regressor.
+    regressor. ``least``: how many there are at least.
     """
 
     dtype: str
     optional: bool = False
+    least: int = 2
 
     def take(self, name: str, value: Any) -> Parts:
         """Return the labels as JSON data."""
@@ -169,7 +170,7 @@ class LabelsPiece:
         """Return the labels as the array they were."""
         if self.optional and given.content.get(name) is None:
             return None
-        return state.labels(given.content[name], given.content[self.dtype])
+        return state.labels(given.content[name], given.content[self.dtype], self.least)
 
 
 @dataclass(frozen=True)

@@ -218,14 +218,14 @@ def _short(value: Any) -> str:
     return words if len(words) <= 60 else f"{words[:60]}…"
 
 
-def labels(values: Any, dtype: Any) -> Any:
-    """Return the labels of a classifier from a file, two or more, as the array they were.
+def labels(values: Any, dtype: Any, least: int = 2) -> Any:
+    """Return the labels of a classifier from a file, two or more unless it says otherwise, as the array they were.
 
     Only the letter of the type counts: an array of text is as wide as its longest label, whatever the file says.
 
     ``dtype``: the name of the array's type, or its letter.
     """
-    if not isinstance(values, list) or len(values) < 2 or not isinstance(dtype, str):
+    if not isinstance(values, list) or len(values) < least or not isinstance(dtype, str):
         raise ValueError("its classes are damaged")
     known = re.fullmatch(r"[<|=]?(?:U\d*|(object|O)|(bool|b1?)|((?:u?int|float)\d+|[iuf][1248]?))", dtype)
     if known is None:

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.core import engine
 from squeak.core.checks import check_positive
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.data import Cursor, PredictsBlocks, RowSource, by_blocks
-from squeak.online.checking import ChecksRows
+from squeak.online.later import LaterTargets
 from squeak.online.losses import loss_named
 from squeak.online.stream import Learner, Tested
 
@@ -27,7 +26,7 @@ LARGEST_BLOCK = 8192
 """Rows of a block at most, where a pass is cut into a number of them."""
 
 
-class OnlineEstimator(PredictsBlocks, ChecksRows):
+class OnlineEstimator(PredictsBlocks, LaterTargets):
     """Base of the online estimators: predict each row, then learn from it, once.
 
     A subclass gives ``_build``, which makes the learner, and is a regressor or a classifier.
@@ -139,20 +138,28 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
             rows, targets = self._check_block(block, given, prepared=isinstance(X, RowSource))
             n, labels = n_rows(rows), np.ravel(np.asarray(given))
             size = n if n_blocks is None else min(max((total or n) // n_blocks, 1), LARGEST_BLOCK)
-            for tile in engine.tiles(n, size):
-                scores, last = self._feed(take(rows, tile), targets[tile]), tile.stop == n
-                seconds = time.perf_counter() - began
+            at = 0
+            while at < n:
+                if not len(targets):  # the row brings a new class
+                    part = slice(at, at + 1)
+                    answers, scores, targets = self._meet(take(rows, part), labels[part])
+                else:
+                    part = slice(at, min(at + size, at + len(targets)))
+                    scores = self._feed(take(rows, part), targets[: part.stop - at])
+                    answers = self.answers(scores)
                 yield Tested(
-                    labels[tile],
-                    self.answers(scores),
+                    labels[part],
+                    answers,
                     scores,
-                    targets[tile],
+                    targets[: part.stop - at],
                     loss_named(self.loss, labels=self._labels),
                     self._stream.facts,
-                    seconds,
-                    cursor if last else None,
+                    time.perf_counter() - began,
+                    cursor if part.stop == n else None,
                 )
-                began = time.perf_counter()
+                targets, at, began = targets[part.stop - at :], part.stop, time.perf_counter()
+                if not len(targets):
+                    targets = self._encode(labels[at : at + self._n_known(labels[at:])], False)
 
     @by_blocks
     def predict(self, X: Any) -> Any:
@@ -169,22 +176,37 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
         """
         return self.answers(self._scores(X))
 
-    def learn_one(self, x: Any, y: Any) -> None:
+    def learn_one(self, x: Any = None, y: Any = None, *, id: str | int | None = None) -> None:  # noqa: A002
         """Learn from one row; as river's, it returns nothing: see :meth:`test_then_train_one` for the prediction.
 
         Parameters
         ----------
-        x : array of shape (d,)
+        x : array of shape (d,), or a dictionary
+            A dictionary has a value for each feature: a number, a text, which is a category, or None for a gap.
+            Features and categories that are new get columns of their own, as long as there are spare ones.
         y : number or label
+        id : str or int, optional
+            Instead of x: the row that was given to :meth:`predict_one` under this name, whose target is known now.
+
+        Examples
+        --------
+        >>> from squeak.online import ConKonsRegressor
+        >>> model = ConKonsRegressor(random_state=0)
+        >>> model.learn_one({"km": 3.0, "to": "LIL"}, 12.0)
+        >>> said = model.predict_one({"km": 4.0, "to": "AMS"}, id="ride 7")
+        >>> model.learn_one(id="ride 7", y=15.0)
+        >>> model.n_seen_, model.n_pending_
+        (2, 0)
         """
-        self.test_then_train_one(x, y)
+        self._learn_pending(x, id, lambda row: self.test_then_train_one(row, y))
 
     def test_then_train_one(self, x: Any, y: Any) -> Any:
         """Predict one row, then learn from it: the fast path for rows that come singly, with a light check.
 
         Parameters
         ----------
-        x : array of shape (d,)
+        x : array of shape (d,), or a dictionary
+            See :meth:`learn_one`.
         y : number or label
 
         Returns
@@ -192,26 +214,44 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
         number or label
             The prediction from before the row was learned; it costs no more than learning alone.
         """
+        if isinstance(x, dict):
+            columns = self._columns_for(x)
+            said = self.test_then_train_one(self._record(x, columns), y)
+            if columns is not None:
+                columns.keep(x)
+                self._records = columns
+            return said
         stream = getattr(self, "_stream", None)
         if stream is None or stream.n_seen == 0:
             return self.test_then_train(self._table_of(x), np.asarray([y]))[0]
         row = self._light(x)
+        if self._labels and self._n_known(np.asarray([y])) == 0:
+            return self._meet(row, np.asarray([y]))[0][0]
         return self._answer(stream.learn_row(row, self._target_of(y)))
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: Any, id: str | int | None = None) -> Any:  # noqa: A002
         """Return the prediction of one row; 0, or the first class, before any row was learned.
 
         Parameters
         ----------
-        x : array of shape (d,)
+        x : array of shape (d,), or a dictionary
+            See :meth:`learn_one`.
+        id : str or int, optional
+            Keep the row under this name, until :meth:`learn_one` brings its target. The last 10,000 rows are kept,
+            and saved with the model.
 
         Returns
         -------
         number or label
         """
         if not hasattr(self, "_stream"):
-            return self._first_answer()
-        return self._answer(self._stream.score_row(self._light(x)))
+            said = self._first_answer()
+        else:
+            row = self._record(x, self._columns_for(x)) if isinstance(x, dict) else x
+            said = self._answer(self._stream.score_row(self._light(row)))
+        if id is not None:
+            self._keep_pending(x, id)
+        return said
 
     def encoded(self, X: Any, y: Any = None) -> tuple[Rows, Array]:
         """Return rows and targets as the learner takes them: preprocessed and checked, labels as ±1.
@@ -291,9 +331,17 @@ class OnlineEstimator(PredictsBlocks, ChecksRows):
                     self.__dict__.pop(name, None)
             raise
 
+    def _meet(self, row: Rows, label: Array) -> tuple[Array, Array, Array]:
+        """Predict a row that brings a new class, let the class join, and learn the row.
+
+        Returns the answer from before, its scores with a column for the new class, and the target.
+        """
+        raise self._abstract()
+
     @staticmethod
     def _state_names() -> tuple[str, ...]:
-        return ("_stream", "_head", "n_features_in_", "feature_names_in_", "classes_")
+        own = ("_stream", "_head", "n_features_in_", "feature_names_in_", "classes_", "_named")
+        return (*own, "_records", "_pending")
 
     def _target_of(self, y: Any) -> list[float]:
         """Return the targets of one row."""

@@ -44,7 +44,10 @@ class ChecksRows(InFiles):
             raise NotFittedError(f"this {type(self).__name__} has seen no rows yet: call fit or partial_fit")
 
     def _check_block(self, X: Any, y: Any, *, prepared: bool = False) -> tuple[Rows, Array]:
-        """Return checked rows and their targets, one column an output; begins the stream with the first."""
+        """Return checked rows and their targets, one column an output; begins the stream with the first.
+
+        There are targets only up to the first row that brings a new class.
+        """
         first = not hasattr(self, "_stream")
         if first:
             self._check_parameters()
@@ -67,7 +70,7 @@ class ChecksRows(InFiles):
             rows, targets = self._validated(X, kernel, y=y, reset=first, y_numeric=not self._labels)
         if not first:
             check_same_kind(self._head, rows)
-        encoded = self._encode(targets, first)
+        encoded = self._encode(targets[: self._n_known(targets)], first)
         if first:
             coming = getattr(self, "_coming", None)
             kind = ScaledStream if self._scales(kernel, rows, coming) else Stream
@@ -102,6 +105,10 @@ class ChecksRows(InFiles):
         rows, *targets = found if isinstance(found, tuple) else (found,)
         rows = rows if isinstance(rows, np.ndarray) else check_rows(rows, kernel)
         return (rows, *targets) if targets else rows
+
+    def _n_known(self, y: Array) -> int:
+        """Return how many rows come before the first that brings a new class."""
+        return len(y)
 
     def _encode(self, y: Any, first: bool) -> Array:
         """Return the targets of rows, one column an output."""

@@ -13,9 +13,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core.state import plain
-from squeak.core.types import Array
+from squeak.core.types import Array, Rows
 from squeak.data import DecidesBlocks, by_blocks
 from squeak.online.base import LARGEST_TARGET, OnlineEstimator
+from squeak.online.stored import Columns, rearranged
 
 
 class OnlineRegressor(RegressorMixin, OnlineEstimator):
@@ -72,7 +73,11 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
 
     _labels: ClassVar[bool] = True
 
+    _classes_join: ClassVar[bool] = False
+    """Whether classes that were not named may join on the way."""
+
     classes_: Any
+    _named: bool
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -96,9 +101,28 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         with self.taking(classes):
             return self._read(X, y)
 
-    def learn_one(self, x: Any, y: Any, classes: Any = None) -> None:
-        """Learn from one row; see :meth:`test_then_train_one`, whose prediction it does not return."""
-        self.test_then_train_one(x, y, classes)
+    def learn_one(
+        self,
+        x: Any = None,
+        y: Any = None,
+        classes: Any = None,
+        *,
+        id: str | int | None = None,  # noqa: A002
+    ) -> None:
+        """Learn from one row; see :meth:`test_then_train_one`, whose prediction it does not return.
+
+        Parameters
+        ----------
+        x : array of shape (d,), or a dictionary
+            A dictionary has a value for each feature: a number, a text, which is a category, or None for a gap.
+            Features and categories that are new get columns of their own, as long as there are spare ones.
+        y : label
+        classes : array of labels, optional
+            All labels that may come.
+        id : str or int, optional
+            Instead of x: the row that was given to ``predict_one`` under this name, whose label is known now.
+        """
+        self._learn_pending(x, id, lambda row: self.test_then_train_one(row, y, classes))
 
     def test_then_train_one(self, x: Any, y: Any, classes: Any = None) -> Any:
         """Predict one row, then learn from it: the fast path for rows that come singly, with a light check.
@@ -155,7 +179,8 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
             yield
         except BaseException:
             if not hasattr(self, "_stream"):
-                self.__dict__.pop("classes_", None)
+                for name in ("classes_", "_named"):
+                    self.__dict__.pop(name, None)
             raise
 
     def _take_classes(self, classes: Any) -> None:
@@ -164,41 +189,64 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
             raise ValueError(f"classes is {found.tolist()}; the first call had {self.classes_.tolist()}")
         if len(found) < 2:
             raise ValueError(f"there is only one class, {found.tolist()}: at least two classes are needed")
-        self.classes_ = found
+        self.classes_, self._named = found, True
 
-    def _encode(self, y: Any, first: bool) -> Array:
+    def _n_known(self, y: Array) -> int:
         labels = np.asarray(y)
-        check_classification_targets(labels)
         if not hasattr(self, "classes_"):
+            check_classification_targets(labels)
             found = np.unique(labels)
-            if len(found) < 2:
+            if len(found) < 2 and not self._classes_join:
                 raise ValueError(
                     f"the first rows hold only one class, {found.tolist()}: "
                     "pass all classes to partial_fit or learn_one by classes="
                 )
-            self.classes_ = found
+            self.classes_, self._named = found, False
+        if len(labels) == 1:
+            known = [plain(labels[0]) in self.classes_.tolist()]
+        else:
+            known = np.isin(labels, self.classes_).tolist()
+        if all(known):
+            return len(labels)
+        row = known.index(False)
+        if self._named or not self._classes_join or not _same_kind(labels, self.classes_):
+            where = f" of row {self.n_seen_ + row}" if len(labels) > 1 else ""
+            words = f"the label{where} is {plain(labels[row])!r}; the classes are {self.classes_.tolist()}"
+            raise ValueError(f"{words}: name all of them at first")
+        return row
+
+    def _encode(self, y: Any, first: bool) -> Array:
+        labels = np.asarray(y)
+        check_classification_targets(labels)
+        if self._n_known(labels) < len(labels):
+            raise ValueError(f"some of the labels are not among the classes {self.classes_.tolist()}")
         place = np.searchsorted(self.classes_, labels)
-        place = np.minimum(place, len(self.classes_) - 1)
-        known = self.classes_[place] == labels
-        if not np.all(known):
-            row = int(np.argmin(known))
-            raise self._unknown(labels[row], f" of row {self.n_seen_ + row}")
-        if len(self.classes_) == 2:
+        if len(self.classes_) <= 2:
             return np.where(place == 1, 1.0, -1.0).reshape(-1, 1)
         return np.where(place[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
 
-    def _unknown(self, label: Any, where: str = "") -> ValueError:
-        return ValueError(
-            f"the label{where} is {label!r}; the classes are {self.classes_.tolist()}: name all of them at first"
-        )
+    def _meet(self, row: Rows, label: Array) -> tuple[Array, Array, Array]:
+        scores, old = self._stream.scores(row), self.classes_
+        answers, stream = self.answers(scores), self._stream.copy()
+        classes = np.unique(np.append(old, label))
+        came = [int(np.flatnonzero(old == one)[0]) if one in old else None for one in classes]
+        if len(classes) == 2:
+            columns: Columns = [(0, 1.0 if came[0] == 0 else -1.0)]
+        elif len(old) == 2:
+            columns = [None if one is None else (0, 2.0 * one - 1.0) for one in came]
+        else:
+            columns = [None if one is None else (one, 1.0) for one in came]
+        stream.rearrange(columns)
+        target = np.where(classes == label[0], 1.0, -1.0)
+        target = target[1:] if len(classes) == 2 else target
+        stream.learn(row, target[None])
+        self._stream, self.classes_ = stream, classes
+        return answers, rearranged(scores, columns), target[None]
 
     def _target_of(self, y: Any) -> list[float]:
-        known = self.classes_.tolist()
-        label = plain(y)
-        if label not in known:
-            raise self._unknown(label)
-        if len(known) == 2:
-            return [1.0 if label == known[1] else -1.0]
+        known, label = self.classes_.tolist(), plain(y)
+        if len(known) <= 2:
+            return [1.0 if label == known[-1] and len(known) == 2 else -1.0]
         return [1.0 if label == other else -1.0 for other in known]
 
     def answers(self, scores: Array) -> Any:
@@ -209,14 +257,19 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         array of shape (n,)
         """
         place = (scores[:, 0] >= 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return self.classes_[place]
+        return self.classes_[place * (len(self.classes_) > 1)]
 
     def _answer(self, scores: list[float]) -> Any:
         if len(scores) == 1:
-            return self.classes_[1 if scores[0] >= 0 else 0]
+            return self.classes_[1 if scores[0] >= 0 and len(self.classes_) > 1 else 0]
         return self.classes_[scores.index(max(scores))]
 
     def _first_answer(self) -> Any:
         if not hasattr(self, "classes_"):
             raise NotFittedError(f"this {type(self).__name__} knows no classes yet: call learn_one with classes=")
         return self.classes_[0]
+
+
+def _same_kind(labels: Array, classes: Array) -> bool:
+    """Tell whether labels are text, or numbers, as the classes are."""
+    return bool(len({array.dtype.kind if array.dtype.kind in "OUS" else "f" for array in (labels, classes)}) == 1)

@@ -36,6 +36,9 @@ class InFiles(Saved, Estimator):
     def _abstract(self) -> TypeError:
         return TypeError(f"{type(self).__name__} is abstract: use ConKonsRegressor or another of squeak.online")
 
+    def _take_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        """Take what a file holds beside the stream, or raise what does not fit."""
+
     def _watch(self) -> LossWatch | None:
         """Return what watches the losses for drift, where that was asked for."""
         return None
@@ -80,6 +83,7 @@ class InFiles(Saved, Estimator):
             "names": list(map(str, getattr(self, "feature_names_in_", []))),
             "preprocessing": described,
             **classes,
+            "named": getattr(self, "_named", False),
         }
 
     @classmethod
@@ -103,7 +107,7 @@ class InFiles(Saved, Estimator):
         expected = 1
         if is_classifier(model):
             model.classes_ = put_together(LABELS, arrays, content)["classes_"]
-            expected = len(model.classes_)
+            model._named, expected = content.get("named") is True, max(len(model.classes_), 2)
         outputs = state.checked({"outputs": state.whole(low=1)}, {}, content)["outputs"]
         if outputs != (1 if expected == 2 else expected):
             raise ValueError("the outputs do not fit the classes")
@@ -130,7 +134,8 @@ class InFiles(Saved, Estimator):
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise ValueError("the names of its columns are damaged")
             model.feature_names_in_ = np.array(names, dtype=object)
+        model._take_parts(arrays, content)
         return model
 
 
-LABELS: Layout = {"classes_": LabelsPiece("classes_type")}
+LABELS: Layout = {"classes_": LabelsPiece("classes_type", least=1)}

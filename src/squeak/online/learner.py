@@ -28,7 +28,7 @@ from squeak.core.state import LEAST, number, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.newton import NewtonHead, StepRule
 from squeak.online.space import Space
-from squeak.online.stored import FactorPiece, Stored
+from squeak.online.stored import Columns, FactorPiece, Stored
 
 MEMORY = 100.0
 """Rounds that the comparison of the two looks back on."""
@@ -70,6 +70,12 @@ class GuardedHead(Stored):
         """Return a pair of its own in the same state."""
         pair = GuardedHead.__new__(GuardedHead)
         pair.heads, pair.lead = [head.copy() for head in self.heads], self.lead
+        return pair
+
+    def turned(self, sign: float) -> GuardedHead:
+        """Return a copy; with a sign of −1, as if all targets had had the other sign."""
+        pair = self.copy()
+        pair.heads = [head.turned(sign) for head in self.heads]
         return pair
 
     def extend(self, size: int) -> None:
@@ -233,6 +239,21 @@ class NewtonLearner(Stored):
         """Return a learner of its own in the same state."""
         other = copy(self)
         other.heads = [head.copy() for head in self.heads]
+        return other
+
+    def with_outputs(self, columns: Columns) -> NewtonLearner:
+        """Return a learner with other outputs; a new one has learned that no atom is of its class."""
+        other = copy(self)
+        other.heads, other.n_outputs = self.plan.heads(len(columns)), len(columns)
+        features = np.ascontiguousarray(self.space.features.block(self.space.scorer.atoms))
+        for i, head in enumerate(other.heads):
+            spell, column = divmod(i, len(columns))
+            came = columns[column]
+            if came is None:
+                head.extend(self.space.size)
+                head.learn_block(features, np.full(len(features), -1.0))
+            else:
+                other.heads[i] = self.heads[spell * self.n_outputs + came[0]].turned(came[1])
         return other
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:

@@ -33,12 +33,12 @@ from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.rows import n_rows, take
 from squeak.core.saved import Layout
-from squeak.core.state import LARGEST, number, numbers, whole
+from squeak.core.state import number, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.learner import LARGEST_PART
 from squeak.online.pros_n_kons import GrowingSpace
-from squeak.online.stored import Stored
+from squeak.online.stored import Columns, Stored, rearranged
 
 ERROR_ROWS = 1000
 """Rows that the mean squared error of a mixture looks back on."""
@@ -58,6 +58,12 @@ class PreviousTarget(Stored):
     def copy(self) -> PreviousTarget:
         """Return one of its own in the same state."""
         return copy(self)
+
+    def with_outputs(self, columns: Columns) -> PreviousTarget:
+        """Return one with other outputs."""
+        other = PreviousTarget(len(columns))
+        other.last, other.n_seen = rearranged(self.last[None], columns)[0], self.n_seen
+        return other
 
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs)."""
@@ -117,6 +123,15 @@ class MixedLearner(Stored):
         other.learners = [learner.copy() for learner in self.learners]
         return other
 
+    def with_outputs(self, columns: Columns) -> MixedLearner:
+        """Return a learner with other outputs; for a new one all experts count the same."""
+        other = copy(self)
+        other.learners = [learner.with_outputs(columns) for learner in self.learners]
+        even = np.full(len(self.weights), 1.0 / len(self.weights))
+        other.weights = np.column_stack([even if came is None else self.weights[:, came[0]] for came in columns])
+        other.n_outputs = len(columns)
+        return other
+
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs)."""
         said = self._clipped([one.scores(X) for one in self.learners])
@@ -152,14 +167,16 @@ class MixedLearner(Stored):
     def _round(self, said: Array, y: Array) -> Array:
         """Return the prediction of the mixture, shape (outputs,), then let the weights learn from the target."""
         prediction: Array = np.sum(self.weights * said, axis=0)
-        unit = 8.0 * self.bound**2
-        if self.grows:
-            lost = min(float(np.mean((prediction - y) ** 2)), LARGEST)
-            self.error += (lost - self.error) / (min(self.n_seen, ERROR_ROWS) + 1)
-            unit = 20.0 * self.error
+        unit = math.sqrt(8.0) * self.bound
+        if self.grows:  # the root of the mean square, so that targets of any size are learned alike
+            part = 1.0 / (min(self.n_seen, ERROR_ROWS) + 1)
+            self.error = math.hypot(
+                math.sqrt(1.0 - part) * self.error, math.sqrt(part) * float(np.abs(prediction - y).max())
+            )
+            unit = math.sqrt(20.0) * self.error
         self.n_seen += 1
         if unit > 0.0:
-            losses = (said - y) ** 2 / unit
+            losses = ((said - y) / unit) ** 2
             kept = self.weights * np.exp(losses.min(axis=0) - losses)
             self.weights = (1.0 - self.share) * kept / kept.sum(axis=0) + self.share / len(said)
         return prediction
@@ -171,7 +188,7 @@ class MixedLearner(Stored):
         if not np.allclose(found["weights"].sum(axis=0), 1.0):
             raise ValueError("the weights of the experts do not fit")
         if found["error"] is None:  # older versions went by the largest target
-            found["error"] = 0.4 * min(found["bound"], 1e75) ** 2
+            found["error"] = math.sqrt(0.4) * found["bound"]
         super()._take(found)
 
 

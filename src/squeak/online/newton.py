@@ -8,10 +8,10 @@ With P = A⁻¹, v the weights before the round, s = Pφ and ρ = φᵀs, one ro
 In a block everything that the rounds exchange is S = ΦPΦᵀ and z = Φv, one small matrix and one vector: the rounds
 run on these, and v and P follow by matrix products (BLAS 3).
 
-**Forgetting.** With a half-life h the row of i rounds ago counts 2^(−i/h) in A. Within a spell of ⌈h/2⌉ rounds A is
+**Forgetting.** With a half-life h the row of i rounds ago counts 2^(−i/h) in A. Within a spell of ⌈h⌉ rounds A is
 kept in units that shrink with time: the row of round i counts 2^(i/h), which is φ ← 2^(i/(2h))·φ in the rounds
 above. At its end A ← s·A + (1 − s)·alpha·I, with s = 2^(−spell/h): rows decay exactly, and the regularisation is
-never below alpha/√2, so that nothing winds up in directions that no longer come. The weights v stay.
+never below alpha/2, so that nothing winds up in directions that no longer come. The weights v stay.
 """
 
 from __future__ import annotations
@@ -36,9 +36,6 @@ _potrf, _potri, _trtrs = get_lapack_funcs(("potrf", "potri", "trtrs"), dtype=np.
 REFRESH = 1024
 """After so many rounds P is computed anew from A, so that rounding does not pile up."""
 
-
-SPELLS = 2
-"""Spells of a half-life: so often the units of A are set right."""
 
 PATCH = 8
 """Rows learned round by round where a block's least squares meet a round of another weight."""
@@ -117,7 +114,7 @@ class NewtonHead(Stored):
 
     def __init__(self, rule: StepRule, alpha: float, *, restarts: bool, half_life: float | None = None) -> None:
         self.rule, self.alpha, self.restarts, self.half_life = rule, alpha, restarts, half_life
-        self.spell = 0 if half_life is None else math.ceil(half_life / SPELLS)
+        self.spell = 0 if half_life is None else math.ceil(half_life)
         self.weights: Array = np.zeros(0)
         self.P: Array = np.zeros((0, 0), order="F")
         self.A: Array = np.zeros((0, 0), order="F")
@@ -133,6 +130,12 @@ class NewtonHead(Stored):
         head.weights, head.gain = self.weights.copy(), self.gain
         head.P, head.A = self.P.copy(order="F"), self.A.copy(order="F")
         head.directions, head.n_pending = list(self.directions), self.n_pending
+        return head
+
+    def turned(self, sign: float) -> NewtonHead:
+        """Return a copy; with a sign of −1, as if all targets had had the other sign."""
+        head = self.copy()
+        head.weights *= sign
         return head
 
     def extend(self, size: int) -> None:

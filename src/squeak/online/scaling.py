@@ -27,6 +27,7 @@ from squeak.core.state import LARGEST, checked, numbers, parts, seed, whole, who
 from squeak.core.types import Array, Rows
 from squeak.data.scaling import CLIP, robust_scale
 from squeak.online.learner import COINS_KEPT
+from squeak.online.stored import Columns, rearranged
 from squeak.online.stream import WARM_UP, Build, Stream, needs_rows, with_width_one
 
 REMEMBERED = 256
@@ -117,6 +118,12 @@ class Memory:
             else:
                 self.sample[places[i]] = kept
 
+    def rearrange(self, columns: Columns) -> None:
+        """Let targets have other outputs."""
+        for kept in (self.sample, self.latest):
+            for i, (number, x, y) in enumerate(kept):
+                kept[i] = (number, x, rearranged(y[None], columns)[0])
+
     def rows(self) -> Array:
         """Return the sample, shape (rows, d)."""
         return np.array([x for _, x, _ in self.sample])
@@ -174,6 +181,11 @@ class ScaledStream(Stream):
         other: Any = super().copy()
         other.memory = self.memory.copy()
         return other  # type: ignore[no-any-return]
+
+    def rearrange(self, columns: Columns) -> None:
+        """Take other outputs, for a class has joined."""
+        super().rearrange(columns)
+        self.memory.rearrange(columns)
 
     def as_seen(self, X: Rows) -> Rows:
         """Return rows as the kernel sees them."""

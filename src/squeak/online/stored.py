@@ -11,6 +11,16 @@ import numpy as np
 from squeak.core.cholesky import GrowingCholesky
 from squeak.core.saved import Given, Layout, Parts, put_together, take_apart
 from squeak.core.state import checked, numbers
+from squeak.core.types import Array
+
+Columns = list[tuple[int, float] | None]
+"""Where outputs come from when classes join: an earlier output and its sign, or None for a new one."""
+
+
+def rearranged(values: Array, columns: Columns) -> Array:
+    """Return targets, shape (n, outputs), with other outputs; of a new class, no row has been."""
+    new = np.full(len(values), -1.0)
+    return np.column_stack([new if came is None else came[1] * values[:, came[0]] for came in columns])
 
 
 class Stored:

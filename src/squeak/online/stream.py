@@ -18,7 +18,7 @@ from squeak.core.types import Array, Rows
 from squeak.data import Cursor, Preprocessing
 from squeak.online.drift import LossWatch
 from squeak.online.losses import Loss
-from squeak.online.stored import Stored
+from squeak.online.stored import Columns, Stored, rearranged
 
 WARM_UP = (2, 8, 32, 128)
 """Where a width is to be learned from data.
@@ -97,10 +97,8 @@ class Tested:
 
     @property
     def errors(self) -> Array:
-        """Of labels: 1 for a wrong one, 0 for a right one; a score of 0 counts as positive."""
-        if self.scores.shape[1] == 1:
-            return np.asarray((np.where(self.scores[:, 0] >= 0, 1.0, -1.0) != self.targets[:, 0]).astype(float))
-        return np.asarray((self.scores.argmax(axis=1) != self.targets.argmax(axis=1)).astype(float))
+        """Of labels: 1 for a wrong one, 0 for a right one."""
+        return np.asarray((self.predictions != self.y).astype(float))
 
 
 class Stream(Stored):
@@ -159,6 +157,13 @@ class Stream(Stored):
         other.learner = None if self.learner is None else self.learner.copy()
         other.watch, other.history = None if self.watch is None else self.watch.copy(), list(self.history)
         return other
+
+    def rearrange(self, columns: Columns) -> None:
+        """Take other outputs, for a class has joined."""
+        learner: Any = self.learner
+        held = None if self.held_targets is None else rearranged(self.held_targets, columns)
+        self.learner = None if learner is None else learner.with_outputs(columns)
+        self.held_targets, self.n_outputs = held, len(columns)
 
     def as_seen(self, X: Rows) -> Rows:
         """Return rows as the kernel sees them."""

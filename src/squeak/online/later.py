@@ -1,0 +1,110 @@
+"""Single rows of an online estimator that are dictionaries, and rows whose targets come later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from squeak.core.saved import Parts
+from squeak.core.state import checked, numbers
+from squeak.core.types import Array
+from squeak.online.checking import ChecksRows
+from squeak.online.records import RecordColumns
+
+
+class LaterTargets(ChecksRows):
+    """What turns dictionaries into rows, and keeps rows by their names until their targets are known.
+
+    Between calls: ``_records`` has the columns of features, where rows came as dictionaries and no row source or
+    table had named them; ``_pending`` has the rows that wait, as they were given, the oldest first.
+    """
+
+    _most_pending: ClassVar[int] = 10_000
+    _records: RecordColumns
+    _pending: dict[str | int, Any]
+
+    @property
+    def n_pending_(self) -> int:
+        """How many rows wait for their targets."""
+        return len(self._waiting)
+
+    @property
+    def _waiting(self) -> dict[str | int, Any]:
+        return self.__dict__.setdefault("_pending", {})
+
+    def _columns_for(self, x: dict[Any, Any]) -> RecordColumns | None:
+        """Return the columns of features, those of a first row where there are none yet; None: they have names."""
+        if hasattr(self, "_stream") and not hasattr(self, "_records"):
+            if self._stream.preprocessing is None and not hasattr(self, "feature_names_in_"):
+                raise TypeError("this row is a dictionary; the columns before had no names: pass an array")
+            return None
+        return self._records if hasattr(self, "_records") else RecordColumns.of(x)
+
+    def _record(self, x: dict[Any, Any], columns: RecordColumns | None) -> Array:
+        """Return a dictionary as a row of numbers; changes nothing."""
+        if columns is not None:
+            return columns.row(x)
+        if self._stream.preprocessing is not None:
+            import pyarrow as pa
+
+            names = {str(name): value for name, value in x.items()}
+            return np.asarray(self._stream.preprocessing.encode(pa.Table.from_pylist([names])))[0]
+        missing = [name for name in self.feature_names_in_ if name not in x]
+        if missing:
+            raise ValueError(f"the row has no value for {missing[0]!r}")
+        return self._numbers([x[name] for name in self.feature_names_in_])
+
+    def _keep_pending(self, x: Any, name: str | int) -> None:
+        """Keep a row by a name; beyond the limit the oldest is forgotten."""
+        if type(name) not in (str, int):
+            raise TypeError(f"id must be a text or a whole number; it is {name!r}")
+        if sp.issparse(x) or not (isinstance(x, dict) or np.ndim(x) == 1):
+            raise TypeError("only dense rows and dictionaries can wait for their targets")
+        row = dict(x) if isinstance(x, dict) else np.array(x, dtype=np.float64)
+        waiting = self._waiting
+        waiting.pop(name, None)
+        waiting[name] = row
+        while len(waiting) > self._most_pending:
+            del waiting[next(iter(waiting))]
+
+    def _learn_pending(self, x: Any, name: str | int | None, learn: Callable[[Any], Any]) -> None:
+        """Learn a row, or the one that waits under a name."""
+        if name is None:
+            learn(x)
+            return
+        if x is not None:
+            raise TypeError("pass a row, or the id of one that was predicted, not both")
+        if name not in self._waiting:
+            kept = f"the last {self._most_pending:,} are kept until their targets come"
+            raise ValueError(f"no row waits under the id {name!r}: {kept}, and each is learned once")
+        learn(self._waiting[name])
+        del self._waiting[name]
+
+    def to_parts(self) -> Parts:
+        """Return the parts for a file; see :meth:`squeak.Dictionary.to_parts`."""
+        arrays, content = super().to_parts()
+        if hasattr(self, "_records"):
+            content["records"] = self._records.to_content()
+        if self._waiting:
+            rows = [row for row in self._waiting.values() if not isinstance(row, dict)]
+            arrays["pending_rows"] = np.array(rows).reshape(len(rows), -1)
+            content["pending"] = [
+                [name, row if isinstance(row, dict) else None] for name, row in self._waiting.items()
+            ]
+        return arrays, content
+
+    def _take_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
+        if content.get("records") is not None:
+            self._records = RecordColumns.from_content(content["records"], self.n_features_in_)
+        waiting = content.get("pending", [])
+        if waiting:
+            rows = iter(checked({"pending_rows": numbers("n", "d")}, arrays, {})["pending_rows"])
+            for name, row in waiting:
+                if type(name) not in (str, int) or not (row is None or isinstance(row, dict)):
+                    raise ValueError("the rows that wait for their targets are damaged")
+                self._waiting[name] = np.array(next(rows)) if row is None else row
+            if next(rows, None) is not None or len(self._waiting) != len(waiting):
+                raise ValueError("the rows that wait for their targets do not fit")

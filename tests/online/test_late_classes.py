@@ -1,0 +1,182 @@
+"""Classes that join on the way, and labels that come later than their rows."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import squeak
+from squeak.kernels import RBF
+from squeak.online import (
+    ConKonsClassifier,
+    ConKonsRegressor,
+    FOGDClassifier,
+    MixedKonsClassifier,
+    ProsNKonsClassifier,
+)
+
+
+def corners(n=600, late=200):
+    """Return rows around four corners, the last two of which come up late."""
+    rng = np.random.default_rng(0)
+    corner = rng.integers(0, 2, n)
+    corner[late:] = rng.integers(0, 3, n - late)
+    corner[2 * late :] = rng.integers(0, 4, n - 2 * late)
+    X = np.array([[0, 0], [2, 0], [0, 2], [2, 2]])[corner] + 0.2 * rng.standard_normal((n, 2))
+    return X, np.array(["m", "z", "aa", "q"])[corner]
+
+
+@pytest.mark.parametrize("maker", [ConKonsClassifier, MixedKonsClassifier, ProsNKonsClassifier])
+@pytest.mark.parametrize("scale", ["auto", None])
+def test_classes_join_row_by_row_as_in_blocks_and_saved(maker, scale, tmp_path):
+    X, y = corners()
+    options = {"max_atoms": 15, "scale": scale, "random_state": 0}
+    options |= {"kernel": RBF(1.0)} if scale is None else {}
+    whole, singly, cut = (maker(**options) for _ in range(3))
+    said = np.concatenate([whole.test_then_train(X[:50], y[:50]), whole.test_then_train(X[50:], y[50:])])
+    assert whole.classes_.tolist() == ["aa", "m", "q", "z"]
+    new = [int(np.argmax(y == label)) for label in ("aa", "q")]
+    assert min(new) >= 200
+    for label, first in zip(("aa", "q"), new, strict=True):
+        assert label not in said[: first + 1]  # nobody names a class that has not been
+    assert np.mean(said[450:] != y[450:]) < (0.5 if maker is ProsNKonsClassifier else 0.1)
+    singly.partial_fit(X[:50], y[:50])
+    quick = [singly.test_then_train_one(x, label) for x, label in zip(X[50:], y[50:], strict=True)]
+    assert np.mean(np.array(quick) != said[50:]) < 0.01
+    np.testing.assert_allclose(singly.decision_function(X[:50]), whole.decision_function(X[:50]), atol=1e-6)
+    cut.partial_fit(X[:50], y[:50]).partial_fit(X[50:300], y[50:300])
+    cut.save(tmp_path / "m.sqk")
+    again = squeak.load(tmp_path / "m.sqk")
+    rest = again.test_then_train(X[300:], y[300:])
+    assert rest.tolist() == said[300:].tolist()
+
+
+def test_the_very_first_rows_may_have_one_class(tmp_path):
+    X, y = corners()
+    for first, second in (("m", "z"), ("z", "m")):
+        model = MixedKonsClassifier(max_atoms=10, random_state=0)
+        model.learn_one(X[0], first)
+        assert model.predict_one(X[1]) == first
+        model.partial_fit(X[1:3], [first, first])
+        model.save(tmp_path / "m.sqk")
+        assert squeak.load(tmp_path / "m.sqk").predict(X[:2]).tolist() == [first, first]
+        assert model.test_then_train_one(X[3], second) == first
+        assert model.classes_.tolist() == ["m", "z"]
+        named = y[:150]
+        model.partial_fit(X[:150], named)
+        assert model.score(X[:150], named) > 0.95
+
+
+def test_two_heads_of_opposite_sign_say_what_one_said():
+    """Where a third class joins, the scores of the first two are those of before."""
+    X, y = corners()
+    model = ConKonsClassifier(RBF(1.0), random_state=0).fit(X[:100], y[:100])
+    before = model.decision_function(X[:100])
+    model._stream.rearrange([None, (0, -1.0), (0, 1.0)])
+    after = model._stream.scores(X[:100])
+    np.testing.assert_allclose(after[:, 2], before, atol=1e-12)
+    np.testing.assert_allclose(after[:, 1], -before, atol=1e-12)
+    assert np.mean(after[:, 0] < -0.5) > 0.9  # no atom is of the new class
+
+
+def test_named_classes_are_all_that_there_are_and_other_learners_need_them():
+    X, y = corners()
+    model = ConKonsClassifier(random_state=0).partial_fit(X[:100], y[:100], classes=["m", "z"])
+    state = model.n_seen_
+    with pytest.raises(ValueError, match=r"row 10\d.*'aa'.*name all of them"):
+        model.partial_fit(X[200:220], np.array(["m"] * 5 + ["aa"] * 15))
+    with pytest.raises(ValueError, match="'aa'"):
+        model.learn_one(X[0], "aa")
+    assert model.n_seen_ == state
+    with pytest.raises(ValueError, match="only one class"):
+        FOGDClassifier().partial_fit(X[:5], ["m"] * 5)
+    free = ConKonsClassifier(random_state=0).fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="name all of them"):
+        free.learn_one(X[0], 3)
+
+
+def test_labels_may_come_later_than_their_rows(tmp_path):
+    """Each target comes five rows late: the learner learns what it would have learned from the rows in that order."""
+    X, y = corners(120, 40)
+    model, plain = (ConKonsClassifier(RBF(1.0), max_atoms=10, random_state=0) for _ in range(2))
+    for late in (model, plain):
+        late.partial_fit(X[:10], y[:10], classes=np.unique(y))
+    said = []
+    for t in range(10, 125):
+        if t < 120:
+            said.append(model.predict_one(X[t], id=t))
+            assert plain.predict_one(X[t]) == said[-1]
+        if t - 5 >= 10:
+            model.learn_one(id=t - 5, y=y[t - 5])
+            plain.learn_one(X[t - 5], y[t - 5])
+        if t == 60:
+            model.save(tmp_path / "m.sqk")
+            model = squeak.load(tmp_path / "m.sqk")
+            assert model.n_pending_ == 5
+    assert model.n_pending_ == 0
+    np.testing.assert_array_equal(model.decision_function(X), plain.decision_function(X))
+
+
+def test_rows_that_wait_are_bounded_and_named(monkeypatch):
+    X, y = corners(60, 20)
+    model = ConKonsClassifier(max_atoms=5, random_state=0).fit(X, y)
+    monkeypatch.setattr(ConKonsClassifier, "_most_pending", 3)
+    for t in range(5):
+        model.predict_one(X[t], id=f"row {t}")
+    assert model.n_pending_ == 3
+    with pytest.raises(ValueError, match="no row waits under the id 'row 1'"):
+        model.learn_one(id="row 1", y="m")
+    model.learn_one(id="row 2", y="m")
+    with pytest.raises(ValueError, match="learned once"):
+        model.learn_one(id="row 2", y="m")
+    with pytest.raises(TypeError, match="not both"):
+        model.learn_one(X[0], "m", id="row 3")
+    with pytest.raises(TypeError, match="text or a whole number"):
+        model.predict_one(X[0], id=1.5)
+    assert model.n_pending_ == 2
+    assert model.fit(X, y).n_pending_ == 0
+
+
+def rides(n=400):
+    rng = np.random.default_rng(0)
+    km, to = rng.uniform(1, 9, n), rng.choice(["AMS", "LIL"], n)
+    to[n // 2 :] = rng.choice(["AMS", "LIL", "BRU"], n - n // 2)
+    fare = 2 * km + np.select([to == "AMS", to == "LIL"], [0.0, 10.0], 20.0)
+    found = [{"km": float(a), "to": str(b)} for a, b in zip(km, to, strict=True)]
+    for t in range(30, n, 9):
+        found[t]["km"] = None
+    for t in range(100, n):
+        found[t]["day"] = float(rng.integers(7))
+    return found, fare
+
+
+def test_dictionaries_with_categories_gaps_and_news_are_learned_and_saved(tmp_path):
+    rows, fare = rides()
+    model = ConKonsRegressor(random_state=0)
+    said = []
+    for t, (x, y) in enumerate(zip(rows, fare, strict=True)):
+        said.append(model.predict_one(x, id=t))
+        model.learn_one(id=t, y=y)
+        if t == 250:
+            model.save(tmp_path / "m.sqk")
+            other, model = model, squeak.load(tmp_path / "m.sqk")
+            assert model.predict_one(rows[0]) == other.predict_one(rows[0])
+    full = np.array([x["km"] is not None for x in rows])
+    late = (np.arange(len(rows)) > 300) & full
+    assert np.mean((np.array(said) - fare)[late] ** 2) < 0.1 * fare.var()
+    assert model.n_features_in_ == 2 + 32
+
+
+def test_dictionaries_follow_the_names_of_a_table_or_a_row_source():
+    rows, fare = rides(120)
+    columns = {"km": [x["km"] or 0.0 for x in rows], "to": [x["to"] for x in rows]}
+    source = squeak.rows(pa.table({**columns, "fare": fare}), "fare")
+    model = ConKonsRegressor(random_state=0).fit(source)
+    table = pa.table({"km": [3.0], "to": ["LIL"]})
+    assert model.predict_one({"km": 3.0, "to": "LIL"}) == pytest.approx(float(model.predict(table)[0]))
+    model.learn_one({"to": "AMS", "km": 2.0}, 4.0)
+    assert model.n_seen_ == 121
+    plain = ConKonsRegressor(random_state=0).fit(np.ones((5, 2)) * np.arange(5)[:, None], np.arange(5.0))
+    with pytest.raises(TypeError, match="had no names"):
+        plain.learn_one({"a": 1.0, "b": 2.0}, 1.0)
+    with pytest.raises(TypeError, match="neither a number nor a text"):
+        ConKonsRegressor().learn_one({"a": [1.0]}, 1.0)

@@ -95,7 +95,7 @@ def test_named_classes_are_all_that_there_are_and_other_learners_need_them():
 
 
 def test_labels_may_come_later_than_their_rows(tmp_path):
-    """Each target comes five rows late: the learner learns what it would have learned from the rows in that order."""
+    """Each target comes five rows late: the learner learns what it would have learned from the rows in order."""
     X, y = corners(120, 40)
     model, plain = (ConKonsClassifier(RBF(1.0), max_atoms=10, random_state=0) for _ in range(2))
     for late in (model, plain):

@@ -17,6 +17,7 @@ from squeak.online import (
     ConKonsRegressor,
     FOGDRegressor,
     KonsRegressor,
+    MixedKonsRegressor,
     ProsNKonsRegressor,
     SketchedKonsRegressor,
     progressive_validation,

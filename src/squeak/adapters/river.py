@@ -86,8 +86,8 @@ class RiverClassifier(_Learner, base.Classifier):
     ----------
     learner : online classifier, optional
         ``ConKonsClassifier()`` by default; it is copied, never changed. The logistic loss gives probabilities.
-    classes : tuple
-        All labels that may come.
+    classes : tuple, optional
+        All labels that may come. Without it, classes join as they come up, where the learner can do that.
     spare, seed
         As in :class:`RiverRegressor`.
 
@@ -103,7 +103,7 @@ class RiverClassifier(_Learner, base.Classifier):
     def __init__(
         self,
         learner: Any = None,
-        classes: tuple[Any, ...] = (False, True),
+        classes: tuple[Any, ...] | None = None,
         spare: int = 16,
         seed: int | None = None,
     ) -> None:
@@ -112,17 +112,17 @@ class RiverClassifier(_Learner, base.Classifier):
 
     @property
     def _multiclass(self) -> bool:
-        return len(self.classes) > 2
+        return self.classes is None or len(self.classes) > 2
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn from one row."""
-        first = {"classes": np.array(self.classes)} if self._model is None else {}
+        first = {"classes": np.array(self.classes)} if self._model is None and self.classes is not None else {}
         self._learn(x, y, **first)
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Return the label of one row; the first class before any row was learned."""
+        """Return the label of one row; before any row was learned, the first class, or None where none is known."""
         if self._model is None:
-            return self.classes[0]
+            return None if self.classes is None else self.classes[0]
         return plain(self._model.predict_one(self._columns.row(x)))
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
@@ -133,8 +133,10 @@ class RiverClassifier(_Learner, base.Classifier):
         if getattr(self.learner, "loss", None) != "logistic":
             raise NotImplementedError("only learners with loss='logistic' have probabilities")
         if self._model is None:
-            return dict.fromkeys(self.classes, 1.0 / len(self.classes))
+            return {} if self.classes is None else dict.fromkeys(self.classes, 1.0 / len(self.classes))
         scores = np.ravel(self._model.decision_function(self._columns.row(x)[None, :]))
         chances = expit(np.array([-scores[0], scores[0]]) if len(scores) == 1 else scores)
         labels = [plain(label) for label in self._model.classes_]
+        if len(labels) == 1:
+            return {labels[0]: 1.0}
         return dict(zip(labels, (chances / chances.sum()).tolist(), strict=True))

@@ -87,7 +87,8 @@ class RiverClassifier(_Learner, base.Classifier):
     learner : online classifier, optional
         ``ConKonsClassifier()`` by default; it is copied, never changed. The logistic loss gives probabilities.
     classes : tuple, optional
-        All labels that may come. Without it, classes join as they come up, where the learner can do that.
+        All labels that may come. Without it, classes join as they come up; learners that cannot do that, such as
+        ``FOGDClassifier``, take False and True.
     spare, seed
         As in :class:`RiverRegressor`.
 
@@ -112,17 +113,23 @@ class RiverClassifier(_Learner, base.Classifier):
 
     @property
     def _multiclass(self) -> bool:
-        return self.classes is None or len(self.classes) > 2
+        return self._named is None or len(self._named) > 2
+
+    @property
+    def _named(self) -> tuple[Any, ...] | None:
+        """The labels that may come; None: any."""
+        joining = self.learner is None or self.learner.classes_join
+        return self.classes if self.classes is not None or joining else (False, True)
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn from one row."""
-        first = {"classes": np.array(self.classes)} if self._model is None and self.classes is not None else {}
+        first = {"classes": np.array(self._named)} if self._model is None and self._named is not None else {}
         self._learn(x, y, **first)
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the label of one row; before any row was learned, the first class, or None where none is known."""
         if self._model is None:
-            return None if self.classes is None else self.classes[0]
+            return None if self._named is None else self._named[0]
         return plain(self._model.predict_one(self._columns.row(x)))
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
@@ -133,7 +140,7 @@ class RiverClassifier(_Learner, base.Classifier):
         if getattr(self.learner, "loss", None) != "logistic":
             raise NotImplementedError("only learners with loss='logistic' have probabilities")
         if self._model is None:
-            return {} if self.classes is None else dict.fromkeys(self.classes, 1.0 / len(self.classes))
+            return {} if self._named is None else dict.fromkeys(self._named, 1.0 / len(self._named))
         scores = np.ravel(self._model.decision_function(self._columns.row(x)[None, :]))
         chances = expit(np.array([-scores[0], scores[0]]) if len(scores) == 1 else scores)
         labels = [plain(label) for label in self._model.classes_]

@@ -13,7 +13,7 @@ import numpy as np
 
 RandomState: TypeAlias = int | np.integer | np.random.RandomState | np.random.Generator | None
 
-COINS, SHRINK, READ, SAMPLE, MERGE, PROBE, ORDER, NODE, FEATURES = range(9)
+COINS, SHRINK, READ, SAMPLE, MERGE, PROBE, ORDER, NODE, FEATURES, FADE = range(10)
 """The first number of a place: which kind of draw it is."""
 
 

@@ -73,7 +73,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
 
     _labels: ClassVar[bool] = True
 
-    _classes_join: ClassVar[bool] = False
+    classes_join: ClassVar[bool] = False
     """Whether classes that were not named may join on the way."""
 
     classes_: Any
@@ -196,7 +196,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         if not hasattr(self, "classes_"):
             check_classification_targets(labels)
             found = np.unique(labels)
-            if len(found) < 2 and not self._classes_join:
+            if len(found) < 2 and not self.classes_join:
                 raise ValueError(
                     f"the first rows hold only one class, {found.tolist()}: "
                     "pass all classes to partial_fit or learn_one by classes="
@@ -209,7 +209,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         if all(known):
             return len(labels)
         row = known.index(False)
-        if self._named or not self._classes_join or not _same_kind(labels, self.classes_):
+        if self._named or not self.classes_join or not _same_kind(labels, self.classes_):
             where = f" of row {self.n_seen_ + row}" if len(labels) > 1 else ""
             words = f"the label{where} is {plain(labels[row])!r}; the classes are {self.classes_.tolist()}"
             raise ValueError(f"{words}: name all of them at first")

@@ -196,7 +196,7 @@ class MixedLearner(Stored):
 class _Mixed(GrowingSpace):
     """The parameters of a mixture, and its experts."""
 
-    widths: tuple[float, ...] = (0.5, 1.0, 2.0)
+    widths: tuple[float, ...] = (0.5, 1.0, 4.0)
     half_lives: tuple[float | None, ...] = (None, 300.0, 30.0)
     previous: bool = False
     share: float = 0.003

@@ -22,7 +22,7 @@ class GrowingSpace(SecondOrder):
     """The shared part: a space that KORS grows, and what a new coordinate does to the Newton steps."""
 
     _restarts: ClassVar[bool] = False
-    _classes_join: ClassVar[bool] = True
+    classes_join: ClassVar[bool] = True
 
     ridge: float = 0.03
     oversampling: float = 1.0

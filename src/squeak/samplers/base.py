@@ -36,6 +36,7 @@ class Plan:
     eps: float
     max_atoms: int | None = None
     schedule: Schedule | None = None
+    half_life: float | None = None
 
     @property
     def shrink(self) -> float:
@@ -112,7 +113,7 @@ class ScoreSampler(Sampler):
         else:
             oversampling, eps = check_positive("oversampling", self.oversampling, " or 'theory'"), 0.0
         ridge = self._first_ridge(kernel, first_rows)
-        limit = getattr(self, "max_atoms", None)
+        limit, fades = getattr(self, "max_atoms", None), getattr(self, "half_life", None)
         return Plan(
             kernel,
             ridge,
@@ -121,6 +122,7 @@ class ScoreSampler(Sampler):
             eps,
             max_atoms=None if limit is None else check_whole("max_atoms", limit),
             schedule=self.ridge if callable(self.ridge) else None,
+            half_life=None if fades is None else check_positive("half_life", fades, " or None"),
         )
 
     def _first_ridge(self, kernel: Any, first_rows: Rows) -> float:

@@ -20,6 +20,14 @@ from squeak.core.types import Array, IntArray, Rows
 from squeak.data import Preprocessing, RowSource
 from squeak.samplers.record import Record, dictionary_html
 
+SMALLEST_WEIGHT = 1e-90
+"""What faded further counts as much."""
+
+
+def faded(positions: IntArray, n_seen: int, half_life: float) -> Array:
+    """Return how much rows count after ``n_seen`` rows: 2^(−age/half_life), the age of the last being 0."""
+    return np.asarray(np.maximum(np.exp2((positions - (n_seen - 1.0)) / half_life), SMALLEST_WEIGHT))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dictionary(Saved):
@@ -60,6 +68,10 @@ class Dictionary(Saved):
         What turned the user's columns into the rows that the kernel sees. Methods that take rows apply it.
     record : Record, optional
         How the dictionary was learned, for reports. Two dictionaries with different records may be equal.
+    half_life : float, optional
+        The dictionary stands for a stream that fades: the row of so many rows ago counts half. The weight of an
+        atom is then 2^(−age/half_life)·counts/(copies·probability), with the number of rows after its own as its
+        age.
 
     Notes
     -----
@@ -97,6 +109,7 @@ class Dictionary(Saved):
         "probabilities": state.numbers("m", low=state.LEAST, high=1.0),
         "counts": state.wholes("m", low=1, high="copies"),
         "source_numbers": state.wholes("m"),
+        "half_life": state.number(low=state.LEAST, optional=True),
     }
 
     kernel: Any
@@ -114,6 +127,7 @@ class Dictionary(Saved):
     calibrated: bool = True
     preprocessing: Preprocessing | None = None
     record: Record | None = None
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
         m = n_rows(self.atoms)
@@ -142,6 +156,8 @@ class Dictionary(Saved):
         if not isinstance(self.calibrated, bool):
             raise ValueError("calibrated must be True or False")
         set_field(self, "ridge", check_ridge(self.ridge))
+        if self.half_life is not None:
+            check_positive("half_life", self.half_life, " or None")
         if not (np.all(self.probabilities > 0) and np.all(self.probabilities <= 1)):
             raise ValueError("probabilities must lie in (0, 1]")
         if not (np.all(self.counts >= 1) and np.all(self.counts <= self.copies)):
@@ -168,8 +184,12 @@ class Dictionary(Saved):
 
     @property
     def weights(self) -> Array:
-        """counts/(copies·probabilities); 1 in expectation for every row that was seen."""
-        return np.asarray(self.counts / (self.copies * self.probabilities))
+        """counts/(copies·probabilities); 1 in expectation for every row that was seen.
+
+        With a ``half_life``, times 2^(−age/half_life).
+        """
+        weights = np.asarray(self.counts / (self.copies * self.probabilities))
+        return weights if self.half_life is None else weights * faded(self.positions, self.n_seen, self.half_life)
 
     @property
     def exact(self) -> bool:

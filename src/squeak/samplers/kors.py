@@ -21,6 +21,8 @@ class Kors(StreamSampler):
     ----------
     kernel, ridge, oversampling, copies, eps, delta, n, source, random_state, verbose
         As in :class:`Squeak`, except that the ridge is a number, because a factor that only grows cannot change it.
+    half_life : float, optional
+        As in :class:`Squeak`: atoms then leave as they fade, and for no other reason.
 
     Attributes
     ----------

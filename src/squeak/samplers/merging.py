@@ -69,6 +69,8 @@ def merge_and_measure(
     """Return the merged dictionary and its effective dimension, which its factor gives for nothing."""
     dictionaries = tuple(dictionaries)
     _check_mergeable(dictionaries)
+    if any(d.half_life is not None for d in dictionaries):
+        raise ValueError("dictionaries of streams that fade cannot be merged: their rows have no common order")
     if max_atoms is not None:
         max_atoms = check_whole("max_atoms", max_atoms)
     first = dictionaries[0]

@@ -46,6 +46,8 @@ class _Atoms:
     copies: int
     factor: float
     shift: float
+    fading: Array | float = 1.0
+    """How much each row still counts."""
 
     @cached_property
     def K(self) -> Array:
@@ -54,9 +56,9 @@ class _Atoms:
 
     def chances_at(self, ridge: float) -> Array:
         """Return the probabilities that the atoms would have at a ridge."""
-        weights = self.counts / (self.copies * self.probabilities)
+        weights = self.fading * self.counts / (self.copies * self.probabilities)
         scores = dictionary_scores(self.K, weights, self.shift * ridge, self.factor)
-        return keep_probability(scores, self.oversampling, self.copies)
+        return keep_probability(self.fading * scores, self.oversampling, self.copies)
 
     def survivors(self, chances: Array) -> float:
         """Return the mean number of atoms that chances leave."""
@@ -78,7 +80,8 @@ class _Atoms:
         oversampling, shift = self.oversampling / FEW, self.shift / FEW
         rows = take(self.rows, np.arange(len(self.counts))[some])
         p, counts = self.probabilities[some], self.counts[some]
-        return _Atoms(self.kernel, rows, p, counts, oversampling, self.copies, self.factor, shift)
+        fading = self.fading[some] if isinstance(self.fading, np.ndarray) else self.fading
+        return _Atoms(self.kernel, rows, p, counts, oversampling, self.copies, self.factor, shift, fading)
 
 
 def shrink(
@@ -96,6 +99,7 @@ def shrink(
     scores: Array | None = None,
     score_ridge: float | None = None,
     grown: float | None = None,
+    fading: Array | None = None,
 ) -> Thinned:
     """Lower every probability to the atom's score within the dictionary, thin, and factor what is left.
 
@@ -119,13 +123,16 @@ def shrink(
         More rows will come, until there are ``grown·max_atoms`` atoms: where there are too many, raise the ridge to
         what it will have to be then (:func:`lead`). At that time its scores are the right ones and are known,
         so no ridge need be tried out.
+    fading : array, optional
+        How much each row still counts, d: its weight is d·counts/(copies·p), and its score d·τ̃.
 
     References
     ----------
     Thesis, algorithm 10 (DICT-MERGE) and section 3.3.4 (a ridge that grows); the theory page.
     """
     shift = 1.0 if score_ridge is None else score_ridge / ridge
-    all_atoms = _Atoms(kernel, atoms, probabilities, counts, oversampling, copies, factor, shift)
+    faded = 1.0 if fading is None else fading
+    all_atoms = _Atoms(kernel, atoms, probabilities, counts, oversampling, copies, factor, shift, faded)
     chances = all_atoms.chances_at(ridge) if scores is None else keep_probability(scores, oversampling, copies)
     if max_atoms is not None and len(counts) > max_atoms:
         if grown is None:
@@ -137,7 +144,7 @@ def shrink(
         probabilities, counts = thin(probabilities, counts, chances, rng)
     kept = np.flatnonzero(counts)
     probabilities, counts = probabilities[kept], counts[kept]
-    weights = counts / (copies * probabilities)
+    weights = (1.0 if fading is None else fading[kept]) * counts / (copies * probabilities)
     known = all_atoms.__dict__.pop("K", None)
     values = None if known is None else known[np.ix_(kept, kept)]
     del known

@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from squeak.core import engine
 from squeak.core.constructors import parameters
 from squeak.core.leverage import check_ridge
-from squeak.core.rows import take
 from squeak.core.seeds import READ, SHRINK, generator_at
 from squeak.core.thinning import keep_probability
 from squeak.samplers.base import Plan
-from squeak.samplers.shrinking import shrink
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.stream_state import State
 from squeak.samplers.theory import squeak_oversampling
@@ -32,7 +29,8 @@ class Squeak(StreamSampler):
     of its coins keeps it with probability p = min(1, (oversampling/copies)·τ̃), and its weight is
     counts/(copies·p). Whenever the dictionary has grown by half, all atoms are scored again and thinned: p' =
     min(p, score), counts' ~ Binomial(counts, p'/p). So the size follows oversampling·d_eff, whatever the length of
-    the stream, and weights stay exactly unbiased.
+    the stream, and weights stay exactly unbiased. With a ``half_life`` the weights fade too, and all atoms are
+    thinned by their faded scores after every eighth of it.
 
     Parameters
     ----------
@@ -50,6 +48,9 @@ class Squeak(StreamSampler):
     copies : int
         How many coins are tossed for a row. One coin is the most accurate at equal size. As many as
         ``oversampling`` are the papers' form.
+    half_life : float, optional
+        The dictionary stands for a stream that fades: after so many rows a row counts half, after twice as many a
+        quarter. Old atoms leave, and weights stay unbiased for Σ 2^(−age/half_life) φφᵀ.
     max_atoms : int, optional
         A limit on the number of atoms, which also bounds the memory. The ridge is raised to keep the limit. It is
         raised ahead of time, up to twice as far as the rows so far ask for. Once the limit has been met, the
@@ -115,34 +116,14 @@ class Squeak(StreamSampler):
         plan = state.plan
         order = np.argsort(state.indices)  # not the factor's order, which rounding may turn
         ridge = self._ridge_due(state)
-        scores = state.scorer.atom_scores(plan.shrink)[order] if ridge == state.scorer.ridge else None
+        known = ridge == state.scorer.ridge and plan.half_life is None
+        scores = state.scorer.atom_scores(plan.shrink)[order] if known else None
         if scores is not None and (plan.max_atoms is None or state.size <= plan.max_atoms):
             chances = keep_probability(scores, plan.oversampling, plan.copies)
             if np.all(chances >= state.probabilities[order]):  # no probability falls: the atoms and factor stay
                 return replace(state, shrink_at=self._next_shrink(plan, state.size))
-        with engine.single_blas():
-            left = shrink(
-                plan.kernel,
-                take(state.scorer.atoms, order),
-                state.probabilities[order],
-                state.counts[order],
-                ridge=ridge,
-                oversampling=plan.oversampling,
-                copies=plan.copies,
-                factor=plan.shrink,
-                rng=rng,
-                max_atoms=plan.max_atoms,
-                scores=scores,
-                grown=grown,
-            )
-        return replace(
-            state,
-            scorer=left.scorer,
-            indices=state.indices[order[left.kept]],
-            probabilities=left.probabilities,
-            counts=left.counts,
-            shrink_at=self._next_shrink(plan, len(left.kept)),
-        )
+        left = self._thin(state, rng, ridge, max_atoms=plan.max_atoms, scores=scores, grown=grown)
+        return replace(left, shrink_at=self._next_shrink(plan, left.size))
 
     def _shrink(self, state: State) -> State:
         return self._thinned(state, generator_at(state.seed, SHRINK, state.n_seen), GROWTH)

@@ -18,7 +18,7 @@ from squeak.core.state import BELOW_ONE, LEAST, checked, number, numbers, parts,
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import Preprocessing
 from squeak.samplers.base import Plan
-from squeak.samplers.dictionary import Dictionary
+from squeak.samplers.dictionary import Dictionary, faded
 from squeak.samplers.record import Record
 
 GUARD_ROWS = 10_000
@@ -44,6 +44,11 @@ class State:
     shrink_at: int | None
     """The size at which the dictionary is shrunk next; None for a sampler that never shrinks."""
     preprocessing: Preprocessing | None = None
+
+    def fading(self, order: IntArray) -> Array | None:
+        """Return how much the rows of atoms still count, in an order; None where rows do not fade."""
+        half_life = self.plan.half_life
+        return None if half_life is None else faded(self.indices[order], self.n_seen, half_life)
 
     @property
     def size(self) -> int:
@@ -109,6 +114,7 @@ class State:
             eps=self.plan.eps,
             preprocessing=self.preprocessing,
             record=record,
+            half_life=self.plan.half_life,
         )
 
     def to_parts(self) -> Parts:
@@ -143,6 +149,7 @@ PLAN = {
     "copies": whole(low=1),
     "eps": number(low=0.0, high=BELOW_ONE),
     "max_atoms": whole(low=1, optional=True),
+    "half_life": number(low=LEAST, optional=True),
 }
 STATE: Layout = {
     "head": RowsPiece("head_"),

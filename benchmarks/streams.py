@@ -187,7 +187,7 @@ def passive(numbers: bool, seed: int, many: bool) -> Any:
 
 
 METHODS: dict[str, tuple[Run, int]] = {
-    "mixed": (ours(MixedKonsRegressor, MixedKonsClassifier), 1),
+    "mixed": (ours(MixedKonsRegressor, MixedKonsClassifier), 2),
     "con": (ours(ConKonsRegressor, ConKonsClassifier, curvature="auto"), 1),
     "previous": (previous, 1),
     "arf": (rivers(arf), 1),
@@ -291,14 +291,15 @@ def scales(options: argparse.Namespace) -> None:
 
 
 def mixture(options: argparse.Namespace) -> None:
-    """Print the errors on elec2 of one width, of several, and of several with the label before."""
+    """Print the errors on elec2 of one width, of several, of several half-lives, and with the label before."""
     data = load("elec2", 0, MOST_ROWS)
     if data is None:
         return
     for seed in options.seeds:
         for words, model in (
             ("one width", ConKonsClassifier(curvature="auto", random_state=seed)),
-            ("three widths", MixedKonsClassifier(previous=False, random_state=seed)),
+            ("three widths", MixedKonsClassifier(half_lives=(None,), previous=False, random_state=seed)),
+            ("and three half-lives", MixedKonsClassifier(previous=False, random_state=seed)),
             ("and the label before", MixedKonsClassifier(random_state=seed)),
         ):
             error = np.mean(model.test_then_train(data.X, data.y) != data.y)

@@ -386,7 +386,8 @@ class OnlineEstimator(PredictsBlocks, LaterTargets):
     def history_(self) -> list[dict[str, Any]]:
         """The times at which the learner began anew, because scales had moved or because the stream had drifted.
 
-        For each, ``rows`` that had been seen, and the numbers of the ``columns`` whose scale had moved; or, with an
+        For each, ``rows`` that had been seen, and the numbers of the ``columns`` whose scale had moved, with a
+        kernel such as RBF("learned") also the ``relevance`` of all columns from then on; or, with an
         ``alarm_rate``, the mean ``losses`` before and after the drift, and how many rows came ``after`` it.
         """
         self._needs_rows()

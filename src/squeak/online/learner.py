@@ -18,6 +18,7 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.advice import unlike_rows
+from squeak.core.kernels import gradients
 from squeak.core.kernels.registry import check_stored
 from squeak.core.leverage import WeightedFactor
 from squeak.core.nystrom import GrowingFeatures
@@ -60,6 +61,11 @@ class GuardedHead(Stored):
     @property
     def _speaker(self) -> NewtonHead:
         return self.heads[1 if self.lead > 0.0 else 0]
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the head that speaks."""
+        return self._speaker.weights
 
     @property
     def gain(self) -> float:
@@ -199,6 +205,15 @@ class NewtonLearner(Stored):
         """Return the predictions of one row."""
         phi = self.space.features.block(x)
         return [float(head.scores(phi)[0]) for head in self.heads]
+
+    def gradient_squares(self, X: Rows, shares: Array | None = None) -> Array:
+        """Return the mean of (∂f/∂x_j)² over rows for each column, summed over heads by their ``shares``."""
+        features = self.space.features
+        if not features.rank:
+            return np.zeros(np.shape(X)[1])
+        coef = features.mixing @ np.column_stack([head.weights for head in self.heads])
+        slopes = gradients(features.kernel, X, features.atoms, coef)
+        return np.asarray((slopes**2).mean(axis=0) @ (np.ones(len(self.heads)) if shares is None else shares))
 
     def learn(self, X: Rows, targets: Array) -> Array:
         """Predict each row, then learn from it; returns the predictions, shape (n, half-lives·outputs).

@@ -142,6 +142,16 @@ class MixedLearner(Stored):
         said = self._clipped([[one.score_row(x)] for one in self.learners])[0]
         return list(np.sum(self.weights * said, axis=0).tolist())
 
+    def gradient_squares(self, X: Rows) -> Array:
+        """Return the mean of (∂f/∂x_j)² over rows for each column: that of the experts, each by its weight."""
+        shares = iter(self.weights.reshape(-1))  # experts of a learner follow each other, with all their outputs
+        found = np.zeros(np.shape(X)[1])
+        for learner in self.learners:
+            own = np.array([next(shares) for _ in range(learner.n_heads)])
+            if hasattr(learner, "gradient_squares"):
+                found += learner.gradient_squares(X, own)
+        return found
+
     def learn(self, X: Rows, targets: Array) -> Array:
         """Predict each row, then learn from it; returns the predictions."""
         predictions = np.empty(targets.shape)

@@ -139,7 +139,8 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
     ----------
     kernel : kernel, optional
         How similar two rows are. The default is RBF("median"), where the median is taken over the distances between
-        the first rows, with each column in units of its scale.
+        the first rows, with each column in units of its scale. With RBF("learned"), columns that matter little to
+        the model are made shorter on the way.
     loss : {"squared"}
         What a wrong prediction costs.
     alpha : float

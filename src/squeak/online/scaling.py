@@ -9,17 +9,23 @@ come after 2, 8, 32, 128 rows and then whenever the number of rows has doubled. 
 factor of two, or a centre by more than two spreads, the new scales are taken, the width is learned anew, and a new
 learner learns what is remembered of the rows: the sample and the latest ones. There are at most log₂(T/128) such
 restarts in T rows, whatever the stream does.
+
+Where the kernel's width is "learned", the model so far tells at each look from 1,024 rows on how much a column
+matters: r_j = √(mean of (∂f/∂z_j)² over the sample and the outputs), as a part of the largest, and no less than a
+twentieth. Columns are multiplied by r_j. The learner begins anew where r_j of a column that matters is off by a
+factor of two.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from squeak.core.kernels import Kernel
 from squeak.core.rows import n_rows, take, width_of
 from squeak.core.saved import Layout, Parts
 from squeak.core.seeds import SAMPLE, coins
@@ -36,6 +42,12 @@ REMEMBERED = 256
 MOVED = 2.0
 """A rate that is off by this factor, or a centre that is off by so many spreads, has moved."""
 
+MATTERS, LEAST_RELEVANCE = 0.3, 0.05
+"""Columns whose relevance is above the first part of the largest matter; none is below the second."""
+
+RELEVANCE_ROWS = 1024
+"""From so many rows on, the relevance of columns is learned."""
+
 PART = 2048
 """Rows learned at once; an interrupt leaves a part learned or not."""
 
@@ -47,11 +59,12 @@ STEEPEST = 1e150
 class Scale:
     """Centre and rate of every column; the rate of a column that is constant is 0.
 
-    ``centre``, ``rate``: arrays of shape (d,).
+    ``centre``, ``rate``: arrays of shape (d,). ``relevance``: how much each column matters, where that was learned.
     """
 
     centre: Array
     rate: Array
+    relevance: Array | None = None
 
     @classmethod
     def of(cls, rows: Array) -> Scale:
@@ -75,6 +88,8 @@ class Scale:
             z *= self.rate
         np.clip(z, -STEEPEST, STEEPEST, out=z)
         z /= np.hypot(1.0, z / CLIP)
+        if self.relevance is not None:
+            z *= self.relevance
         return z.astype(X.dtype, copy=False)
 
     def moved(self, other: Scale) -> list[int]:
@@ -83,6 +98,12 @@ class Scale:
         with np.errstate(over="ignore"):
             shift = np.clip(np.abs(other.centre - self.centre), 0.0, LARGEST) * low
         return [int(j) for j in np.flatnonzero((high > MOVED * low) | (shift > MOVED))]
+
+    def matters_otherwise(self, relevance: Array) -> bool:
+        """Tell whether a column that matters does so by twice or half as much as is known."""
+        known = np.ones(len(relevance)) if self.relevance is None else self.relevance
+        low, high = np.minimum(known, relevance), np.maximum(known, relevance)
+        return bool(np.any((high > MOVED * low) & (high > MATTERS)))
 
 
 class Memory:
@@ -146,6 +167,7 @@ class Memory:
 REMEMBERED_PARTS = {
     "scale_centre": numbers("d", optional=True),
     "scale_rate": numbers("d", low=0.0, high=STEEPEST, optional=True),
+    "scale_relevance": numbers("d", low=LEAST_RELEVANCE, high=1.0, optional=True),
     "sample_numbers": wholes("sample"),
     "sample_rows": numbers("sample", "d"),
     "sample_targets": numbers("sample", "outputs"),
@@ -247,12 +269,15 @@ class ScaledStream(Stream):
 
     def _look(self) -> None:
         """Take the scales anew, where they have moved or rows are few, and learn again what is remembered."""
-        scale = Scale.of(self.memory.rows())
+        scale, relevance = Scale.of(self.memory.rows()), self._relevance()
         moved = list(range(len(scale.rate))) if self.scale is None else self.scale.moved(scale)
         if self.memory.n_seen > WARM_UP[-1]:
-            if not moved:
+            turned = relevance is not None and self.scale.matters_otherwise(relevance)
+            if not moved and not turned:
                 return
-            self.history.append({"rows": self.memory.n_seen, "columns": moved})
+            told = {} if relevance is None else {"relevance": [round(float(one), 6) for one in relevance]}
+            self.history.append({"rows": self.memory.n_seen, "columns": moved, **told})
+        scale = replace(scale, relevance=relevance)
         if self.watch is not None:
             self.watch.restart()
         rows, targets = self.memory.replay()
@@ -263,6 +288,20 @@ class ScaledStream(Stream):
         if self.learner is not None:
             self.learner.learn(rows, targets)
 
+    def _relevance(self) -> Array | None:
+        """Return how much each column matters to the model, as a part of the largest; None where none asked."""
+        learner: Any = self.learner
+        asked = isinstance(self.kernel, Kernel) and "learned" in map(str, self.kernel.get_params().values())
+        if learner is None or not asked or not hasattr(learner, "gradient_squares"):
+            return None
+        known = self.scale.relevance
+        if self.memory.n_seen < RELEVANCE_ROWS:
+            return known  # type: ignore[no-any-return]
+        slopes = np.sqrt(learner.gradient_squares(self.scale(self.memory.rows())))
+        slopes *= (1.0 if known is None else known) * (self.scale.rate > 0.0)
+        largest = float(slopes.max(initial=0.0))
+        return np.maximum(slopes / largest, LEAST_RELEVANCE) if 0.0 < largest < np.inf else known
+
     def to_parts(self, prefix: str = "") -> Parts:
         """Return the arrays and the rest as JSON data; kernel and preprocessing are the owner's."""
         arrays, content = super().to_parts(prefix)
@@ -270,6 +309,7 @@ class ScaledStream(Stream):
         kept = {
             "scale_centre": None if scale is None else scale.centre,
             "scale_rate": None if scale is None else scale.rate,
+            "scale_relevance": None if scale is None else scale.relevance,
             "sample_numbers": np.array([number for number, _, _ in memory.sample], dtype=np.int64),
             "sample_rows": memory.rows(),
             "sample_targets": np.array([y for _, _, y in memory.sample]),
@@ -294,7 +334,9 @@ class ScaledStream(Stream):
         self.memory.latest.extend((t, x.copy(), y.copy()) for t, x, y in latest)
         self.memory.n_seen = n
         if found["scale_rate"] is not None:
-            self.scale = Scale(found["scale_centre"].copy(), found["scale_rate"].copy())
+            relevance = found["scale_relevance"]
+            relevance = None if relevance is None else relevance.copy()
+            self.scale = Scale(found["scale_centre"].copy(), found["scale_rate"].copy(), relevance)
         super().restore(arrays, content, resolved, head)
         self.memory.seed = self.seed
 

@@ -331,7 +331,7 @@ def _checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, An
     if not isinstance(history, list):
         raise ValueError("its record of restarts is damaged")
     for entry in history:
-        moved = isinstance(entry, dict) and entry.keys() == {"rows", "columns"}
+        moved = isinstance(entry, dict) and entry.keys() - {"relevance"} == {"rows", "columns"}
         drift = isinstance(entry, dict) and entry.keys() == {"rows", "after", "losses"}
         told = entry["columns" if moved else "losses"] if moved or drift else None
         if not isinstance(told, list) or type(entry["rows"]) is not int or not 0 < entry["rows"] <= n_seen:
@@ -339,6 +339,9 @@ def _checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, An
         kind, high = (int, width - 1) if moved else (float, 1.0)
         known = all(type(one) is kind and 0 <= one <= high for one in told)
         if not known or (drift and (len(told) != 2 or type(entry["after"]) is not int or entry["after"] < 1)):
+            raise ValueError("its record of restarts is damaged")
+        parts = entry.get("relevance", [0.0] * width)
+        if not isinstance(parts, list) or len(parts) != width or not all(isinstance(one, float) for one in parts):
             raise ValueError("its record of restarts is damaged")
     return history
 

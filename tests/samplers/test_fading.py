@@ -9,7 +9,7 @@ from scipy import stats
 import squeak
 from squeak import Kors, Squeak
 from squeak.kernels import RBF
-from squeak.samplers import stream
+from squeak.samplers import stream_state
 
 HALF_LIFE = 60.0
 
@@ -92,13 +92,13 @@ def test_weights_are_unbiased_for_the_stream_as_it_fades(make, monkeypatch):
     """Four stretches, two samplers: false alarms once in 10⁴ by the union bound; the twin's chances are wrong."""
     limit = stats.t.ppf(1 - 1e-4 / 16, 39)
     assert worst_deviation(make) < limit
-    real = stream.shrink
+    real = stream_state.shrink
 
     def biased(*arguments, **options):
         left = real(*arguments, **options)
         return replace(left, probabilities=np.minimum(1.0, 1.3 * left.probabilities))
 
-    monkeypatch.setattr(stream, "shrink", biased)
+    monkeypatch.setattr(stream_state, "shrink", biased)
     assert worst_deviation(make) > limit
 
 

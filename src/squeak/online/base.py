@@ -13,8 +13,8 @@ from squeak.core.checks import check_positive
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.data import Cursor, PredictsBlocks, RowSource, by_blocks
-from squeak.online.later import LaterTargets
 from squeak.online.losses import loss_named
+from squeak.online.single import SingleRows
 from squeak.online.stream import Learner, Tested
 
 LARGEST_TARGET = 1e150
@@ -26,7 +26,7 @@ LARGEST_BLOCK = 8192
 """Rows of a block at most, where a pass is cut into a number of them."""
 
 
-class OnlineEstimator(PredictsBlocks, LaterTargets):
+class OnlineEstimator(PredictsBlocks, SingleRows):
     """Base of the online estimators: predict each row, then learn from it, once.
 
     A subclass gives ``_build``, which makes the learner, and is a regressor or a classifier.
@@ -176,83 +176,6 @@ class OnlineEstimator(PredictsBlocks, LaterTargets):
         """
         return self.answers(self._scores(X))
 
-    def learn_one(self, x: Any = None, y: Any = None, *, id: str | int | None = None) -> None:  # noqa: A002
-        """Learn from one row; as river's, it returns nothing: see :meth:`test_then_train_one` for the prediction.
-
-        Parameters
-        ----------
-        x : array of shape (d,), or a dictionary
-            A dictionary has a value for each feature: a number, a text, which is a category, or None for a gap.
-            Features and categories that are new get columns of their own, as long as there are spare ones.
-        y : number or label
-        id : str or int, optional
-            Instead of x: the row that was given to :meth:`predict_one` under this name, whose target is known now.
-
-        Examples
-        --------
-        >>> from squeak.online import ConKonsRegressor
-        >>> model = ConKonsRegressor(random_state=0)
-        >>> model.learn_one({"km": 3.0, "to": "LIL"}, 12.0)
-        >>> said = model.predict_one({"km": 4.0, "to": "AMS"}, id="ride 7")
-        >>> model.learn_one(id="ride 7", y=15.0)
-        >>> model.n_seen_, model.n_pending_
-        (2, 0)
-        """
-        self._learn_pending(x, id, lambda row: self.test_then_train_one(row, y))
-
-    def test_then_train_one(self, x: Any, y: Any) -> Any:
-        """Predict one row, then learn from it: the fast path for rows that come singly, with a light check.
-
-        Parameters
-        ----------
-        x : array of shape (d,), or a dictionary
-            See :meth:`learn_one`.
-        y : number or label
-
-        Returns
-        -------
-        number or label
-            The prediction from before the row was learned; it costs no more than learning alone.
-        """
-        if isinstance(x, dict):
-            columns = self._columns_for(x)
-            said = self.test_then_train_one(self._record(x, columns), y)
-            if columns is not None:
-                columns.keep(x)
-                self._records = columns
-            return said
-        stream = getattr(self, "_stream", None)
-        if stream is None or stream.n_seen == 0:
-            return self.test_then_train(self._table_of(x), np.asarray([y]))[0]
-        row = self._light(x)
-        if self._labels and self._n_known(np.asarray([y])) == 0:
-            return self._meet(row, np.asarray([y]))[0][0]
-        return self._answer(stream.learn_row(row, self._target_of(y)))
-
-    def predict_one(self, x: Any, id: str | int | None = None) -> Any:  # noqa: A002
-        """Return the prediction of one row; 0, or the first class, before any row was learned.
-
-        Parameters
-        ----------
-        x : array of shape (d,), or a dictionary
-            See :meth:`learn_one`.
-        id : str or int, optional
-            Keep the row under this name, until :meth:`learn_one` brings its target. The last 10,000 rows are kept,
-            and saved with the model.
-
-        Returns
-        -------
-        number or label
-        """
-        if not hasattr(self, "_stream"):
-            said = self._first_answer()
-        else:
-            row = self._record(x, self._columns_for(x)) if isinstance(x, dict) else x
-            said = self._answer(self._stream.score_row(self._light(row)))
-        if id is not None:
-            self._keep_pending(x, id)
-        return said
-
     def encoded(self, X: Any, y: Any = None) -> tuple[Rows, Array]:
         """Return rows and targets as the learner takes them: preprocessed and checked, labels as ±1.
 
@@ -331,29 +254,10 @@ class OnlineEstimator(PredictsBlocks, LaterTargets):
                     self.__dict__.pop(name, None)
             raise
 
-    def _meet(self, row: Rows, label: Array) -> tuple[Array, Array, Array]:
-        """Predict a row that brings a new class, let the class join, and learn the row.
-
-        Returns the answer from before, its scores with a column for the new class, and the target.
-        """
-        raise self._abstract()
-
     @staticmethod
     def _state_names() -> tuple[str, ...]:
         own = ("_stream", "_head", "n_features_in_", "feature_names_in_", "classes_", "_named")
         return (*own, "_records", "_pending")
-
-    def _target_of(self, y: Any) -> list[float]:
-        """Return the targets of one row."""
-        raise self._abstract()
-
-    def _answer(self, scores: list[float]) -> Any:
-        """Return what users are told of the scores of one row."""
-        raise self._abstract()
-
-    def _first_answer(self) -> Any:
-        """Return the prediction before any row was learned."""
-        raise self._abstract()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_stream") and self._stream.n_seen > 0

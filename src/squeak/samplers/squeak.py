@@ -122,7 +122,7 @@ class Squeak(StreamSampler):
             chances = keep_probability(scores, plan.oversampling, plan.copies)
             if np.all(chances >= state.probabilities[order]):  # no probability falls: the atoms and factor stay
                 return replace(state, shrink_at=self._next_shrink(plan, state.size))
-        left = self._thin(state, rng, ridge, max_atoms=plan.max_atoms, scores=scores, grown=grown)
+        left = state.thinned(rng, ridge, max_atoms=plan.max_atoms, scores=scores, grown=grown)
         return replace(left, shrink_at=self._next_shrink(plan, left.size))
 
     def _shrink(self, state: State) -> State:

@@ -16,7 +16,7 @@ from squeak.core.described import estimator_from, params_to_data
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, take, width_of
 from squeak.core.screening import Chance, decide, screen
-from squeak.core.seeds import FADE, coins, draw_seed, generator_at
+from squeak.core.seeds import coins, draw_seed
 from squeak.core.state import checked
 from squeak.core.storage import CheckpointError
 from squeak.core.types import Rows
@@ -26,14 +26,10 @@ from squeak.samplers.checkpoint import Resumable, as_source
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.progress import RowBar
 from squeak.samplers.record import Record
-from squeak.samplers.shrinking import shrink
 from squeak.samplers.stream_state import HISTORY, State
 
 CHUNK = 64
 """Rows decided together; a matter of speed only."""
-
-FADES = 8
-"""So often in a half-life atoms are thinned by age."""
 
 LARGEST_CUT = 65_536
 """Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.data.block_rows`."""
@@ -245,18 +241,9 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
             eps=d.eps,
         )
         scorer, order = WeightedFactor.build(d.kernel, d.atoms, d.weights, d.ridge)
-        state = State(
-            plan,
-            draw_seed(self.random_state),
-            scorer,
-            d.positions[order],
-            d.probabilities[order],
-            d.counts[order],
-            d.n_seen,
-            copy_rows(take(d.atoms, slice(0, 1))),
-            self._next_shrink(plan, len(d)),
-            d.preprocessing,
-        )
+        seed, head = draw_seed(self.random_state), copy_rows(take(d.atoms, slice(0, 1)))
+        rows = d.positions[order], d.probabilities[order], d.counts[order], d.n_seen, head
+        state = State(plan, seed, scorer, *rows, self._next_shrink(plan, len(d)), d.preprocessing)
         self._commit(state, shrunk=True, first=True)
         return self
 
@@ -281,54 +268,15 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
         n, at = n_rows(X), 0
         while at < n:
             size = min(max(SMALLEST_BLOCK, min(state.n_seen, state.rows_to_shrink())), LARGEST_BLOCK)
-            size = min(size, self._rows_to_fade(state))
+            size = min(size, state.rows_to_fade())
             after = self._absorb_block(state, take(X, slice(at, min(at + size, n))))
-            if after.n_seen - state.n_seen == self._rows_to_fade(state) and after.size:
-                after = self._fade(after)
+            if after.n_seen - state.n_seen == state.rows_to_fade():
+                after = after.faded()
             self._commit(after, shrunk=after.shrink_at != state.shrink_at, first=state.n_seen == 0)
             bar.advance(after.n_seen - state.n_seen)
             at += after.n_seen - state.n_seen
             state = after
         return state
-
-    @staticmethod
-    def _rows_to_fade(state: State) -> int:
-        """Return after how many rows atoms are thinned by age next."""
-        half_life = state.plan.half_life
-        if half_life is None:
-            return LARGEST_BLOCK
-        spell = max(1, min(round(half_life / FADES), LARGEST_BLOCK))
-        return spell - state.n_seen % spell
-
-    def _fade(self, state: State) -> State:
-        """Thin atoms by what their rows still count, and let the factor have their faded weights."""
-        return self._thin(state, generator_at(state.seed, FADE, state.n_seen), state.scorer.ridge)
-
-    @staticmethod
-    def _thin(state: State, rng: np.random.Generator, ridge: float, **options: Any) -> State:
-        """Score the atoms again and thin them; ``options`` as those of :func:`shrink`."""
-        plan, order = state.plan, np.argsort(state.indices)  # not the factor's order, which rounding may turn
-        with engine.single_blas():
-            left = shrink(
-                plan.kernel,
-                take(state.scorer.atoms, order),
-                state.probabilities[order],
-                state.counts[order],
-                ridge=ridge,
-                oversampling=plan.oversampling,
-                copies=plan.copies,
-                factor=plan.shrink,
-                rng=rng,
-                fading=state.fading(order),
-                **options,
-            )
-        return replace(
-            state,
-            scorer=left.scorer,
-            indices=state.indices[order[left.kept]],
-            probabilities=left.probabilities,
-            counts=left.counts,
-        )
 
     def _absorb_block(self, state: State, X: Rows) -> State:
         """Take in a block, up to the row after which the dictionary had to be shrunk."""

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from squeak.core import engine
 from squeak.core.advice import unlike_rows
 from squeak.core.cholesky import GrowingCholesky
 from squeak.core.kernels.base import diagonal
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import label_of, n_rows, take, width_of
 from squeak.core.saved import KernelPiece, Layout, NestedPiece, Parts, RowsPiece, put_together, take_apart
+from squeak.core.seeds import FADE, generator_at
 from squeak.core.state import BELOW_ONE, LEAST, checked, number, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import Preprocessing
 from squeak.samplers.base import Plan
 from squeak.samplers.dictionary import Dictionary, faded
 from squeak.samplers.record import Record
+from squeak.samplers.shrinking import shrink
+
+FADES = 8
+"""So often in a half-life atoms are thinned by age."""
 
 GUARD_ROWS = 10_000
 EARLY_GUARD_ROWS, MANY = 2_000, 10
@@ -49,6 +56,39 @@ class State:
         """Return how much the rows of atoms still count, in an order; None where rows do not fade."""
         half_life = self.plan.half_life
         return None if half_life is None else faded(self.indices[order], self.n_seen, half_life)
+
+    def rows_to_fade(self) -> int:
+        """Return after how many rows atoms are thinned by age next; never where rows do not fade."""
+        if self.plan.half_life is None:
+            return sys.maxsize
+        spell = max(1, round(self.plan.half_life / FADES))
+        return spell - self.n_seen % spell
+
+    def faded(self) -> State:
+        """Return the state with atoms thinned by what their rows still count, their weights faded."""
+        if not self.size:
+            return self
+        return self.thinned(generator_at(self.seed, FADE, self.n_seen), self.scorer.ridge)
+
+    def thinned(self, rng: np.random.Generator, ridge: float, **options: Any) -> State:
+        """Return the state with atoms scored again and thinned; ``options`` as those of :func:`shrink`."""
+        plan, order = self.plan, np.argsort(self.indices)  # not the factor's order, which rounding may turn
+        with engine.single_blas():
+            left = shrink(
+                plan.kernel,
+                take(self.scorer.atoms, order),
+                self.probabilities[order],
+                self.counts[order],
+                ridge=ridge,
+                oversampling=plan.oversampling,
+                copies=plan.copies,
+                factor=plan.shrink,
+                rng=rng,
+                fading=self.fading(order),
+                **options,
+            )
+        kept, p, counts = order[left.kept], left.probabilities, left.counts
+        return replace(self, scorer=left.scorer, indices=self.indices[kept], probabilities=p, counts=counts)
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""Single rows of an online estimator that are dictionaries, and rows whose targets come later."""
+"""Rows that come to an online estimator one at a time: arrays or dictionaries, and targets that come later."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from squeak.core.saved import Parts
 from squeak.core.state import checked, numbers
-from squeak.core.types import Array
+from squeak.core.types import Array, Rows
 from squeak.online.checking import ChecksRows
 from squeak.online.records import RecordColumns
 
 
-class LaterTargets(ChecksRows):
-    """What turns dictionaries into rows, and keeps rows by their names until their targets are known.
+class SingleRows(ChecksRows):
+    """What learns single rows, turns dictionaries into rows, and keeps rows by name until their targets are known.
 
     Between calls: ``_records`` has the columns of features, where rows came as dictionaries and no row source or
     table had named them; ``_pending`` has the rows that wait, as they were given, the oldest first.
@@ -25,6 +25,106 @@ class LaterTargets(ChecksRows):
     _most_pending: ClassVar[int] = 10_000
     _records: RecordColumns
     _pending: dict[str | int, Any]
+
+    def learn_one(self, x: Any = None, y: Any = None, *, id: str | int | None = None) -> None:  # noqa: A002
+        """Learn from one row; as river's, it returns nothing: see :meth:`test_then_train_one` for the prediction.
+
+        Parameters
+        ----------
+        x : array of shape (d,), or a dictionary
+            A dictionary has a value for each feature: a number, a text, which is a category, or None for a gap.
+            Features and categories that are new get columns of their own, as long as there are spare ones.
+        y : number or label
+        id : str or int, optional
+            Instead of x: the row that was given to :meth:`predict_one` under this name, whose target is known now.
+
+        Examples
+        --------
+        >>> from squeak.online import ConKonsRegressor
+        >>> model = ConKonsRegressor(random_state=0)
+        >>> model.learn_one({"km": 3.0, "to": "LIL"}, 12.0)
+        >>> said = model.predict_one({"km": 4.0, "to": "AMS"}, id="ride 7")
+        >>> model.learn_one(id="ride 7", y=15.0)
+        >>> model.n_seen_, model.n_pending_
+        (2, 0)
+        """
+        self._learn_pending(x, id, lambda row: self.test_then_train_one(row, y))
+
+    def test_then_train_one(self, x: Any, y: Any) -> Any:
+        """Predict one row, then learn from it: the fast path for rows that come singly, with a light check.
+
+        Parameters
+        ----------
+        x : array of shape (d,), or a dictionary
+            See :meth:`learn_one`.
+        y : number or label
+
+        Returns
+        -------
+        number or label
+            The prediction from before the row was learned; it costs no more than learning alone.
+        """
+        if isinstance(x, dict):
+            columns = self._columns_for(x)
+            said = self.test_then_train_one(self._record(x, columns), y)
+            if columns is not None:
+                columns.keep(x)
+                self._records = columns
+            return said
+        stream = getattr(self, "_stream", None)
+        if stream is None or stream.n_seen == 0:
+            return self.test_then_train(self._table_of(x), np.asarray([y]))[0]
+        row = self._light(x)
+        if self._labels and self._n_known(np.asarray([y])) == 0:
+            return self._meet(row, np.asarray([y]))[0][0]
+        return self._answer(stream.learn_row(row, self._target_of(y)))
+
+    def predict_one(self, x: Any, id: str | int | None = None) -> Any:  # noqa: A002
+        """Return the prediction of one row; 0, or the first class, before any row was learned.
+
+        Parameters
+        ----------
+        x : array of shape (d,), or a dictionary
+            See :meth:`learn_one`.
+        id : str or int, optional
+            Keep the row under this name, until :meth:`learn_one` brings its target. The last 10,000 rows are kept,
+            and saved with the model.
+
+        Returns
+        -------
+        number or label
+        """
+        if not hasattr(self, "_stream"):
+            said = self._first_answer()
+        else:
+            row = self._record(x, self._columns_for(x)) if isinstance(x, dict) else x
+            said = self._answer(self._stream.score_row(self._light(row)))
+        if id is not None:
+            self._keep_pending(x, id)
+        return said
+
+    def test_then_train(self, X: Any, y: Any = None) -> Any:
+        """Predict each row before learning from it; returns the predictions."""
+        raise self._abstract()
+
+    def _meet(self, row: Rows, label: Array) -> tuple[Array, Array, Array]:
+        """Predict a row that brings a new class, let the class join, and learn the row.
+
+        Returns the answer from before, its scores with a column for the new class, and the target.
+        """
+        raise self._abstract()
+
+    def _target_of(self, y: Any) -> list[float]:
+        """Return the targets of one row."""
+        raise self._abstract()
+
+    def _answer(self, scores: list[float]) -> Any:
+        """Return what users are told of the scores of one row."""
+        raise self._abstract()
+
+    def _first_answer(self) -> Any:
+        """Return the prediction before any row was learned."""
+        raise self._abstract()
 
     @property
     def n_pending_(self) -> int:

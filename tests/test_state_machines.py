@@ -287,6 +287,15 @@ SUBJECTS = {
         )
         for width, kernel in (("", KERNEL), (", median", None))
     },
+    "ConKonsRegressor that forgets": Subject(
+        lambda: ConKonsRegressor(RBF("learned"), half_life=15.0, alarm_rate=0.3, random_state=0),
+        predictions,
+        Y,
+        keeps_progress=True,
+    ),
+    "Squeak that fades": Subject(
+        lambda: Squeak(KERNEL, ridge=0.5, half_life=40.0, random_state=0), kept, keeps_progress=True
+    ),
     **{
         cls.__name__: Subject(
             lambda cls=cls: cls(random_state=0),

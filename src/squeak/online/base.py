@@ -158,7 +158,7 @@ class OnlineEstimator(PredictsBlocks, SingleRows):
                     cursor if part.stop == n else None,
                 )
                 targets, at, began = targets[part.stop - at :], part.stop, time.perf_counter()
-                if not len(targets):
+                if not len(targets) and at < n:
                     targets = self._encode(labels[at : at + self._n_known(labels[at:])], False)
 
     @by_blocks

@@ -209,7 +209,8 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         if all(known):
             return len(labels)
         row = known.index(False)
-        if self._named or not self.classes_join or not _same_kind(labels, self.classes_):
+        texts = {isinstance(plain(label), str) for label in (labels[row], self.classes_[0])}
+        if self._named or not self.classes_join or len(texts) > 1:
             where = f" of row {self.n_seen_ + row}" if len(labels) > 1 else ""
             words = f"the label{where} is {plain(labels[row])!r}; the classes are {self.classes_.tolist()}"
             raise ValueError(f"{words}: name all of them at first")
@@ -265,11 +266,8 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         return self.classes_[scores.index(max(scores))]
 
     def _first_answer(self) -> Any:
-        if not hasattr(self, "classes_"):
-            raise NotFittedError(f"this {type(self).__name__} knows no classes yet: call learn_one with classes=")
-        return self.classes_[0]
-
-
-def _same_kind(labels: Array, classes: Array) -> bool:
-    """Tell whether labels are text, or numbers, as the classes are."""
-    return bool(len({array.dtype.kind if array.dtype.kind in "OUS" else "f" for array in (labels, classes)}) == 1)
+        if hasattr(self, "classes_"):
+            return self.classes_[0]
+        if self.classes_join:
+            return None
+        raise NotFittedError(f"this {type(self).__name__} knows no classes yet: call learn_one with classes=")

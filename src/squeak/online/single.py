@@ -80,7 +80,7 @@ class SingleRows(ChecksRows):
         return self._answer(stream.learn_row(row, self._target_of(y)))
 
     def predict_one(self, x: Any, id: str | int | None = None) -> Any:  # noqa: A002
-        """Return the prediction of one row; 0, or the first class, before any row was learned.
+        """Return the prediction of one row; before any row was learned 0, or the first class, or None.
 
         Parameters
         ----------

@@ -211,7 +211,7 @@ def test_the_command_learns_and_saves_and_goes_on(table, data, tmp_path, monkeyp
     assert (tmp_path / "f.png").stat().st_size > 5000
     loss = float(shown.split("progressive squared error ")[1].split(";")[0])
     source = squeak.rows(str(table), "y", drop=["way"])
-    model = MixedKonsRegressor(RBF("median"), random_state=0)  # scales are learned on the way, as by the command
+    model = MixedKonsRegressor(RBF("learned"), random_state=0)  # scales are learned on the way, as by the command
     assert loss == pytest.approx(progressive_validation(model, source).mean_loss, rel=1e-4)
     assert squeak.load(out).n_seen_ == 900
     code, shown, _ = run(monkeypatch, capsys, "online", table, "--target", "y", "--resume", out, "-o", out, "-q")

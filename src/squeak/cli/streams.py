@@ -182,6 +182,8 @@ def online(
             labels = is_classification(task, source, quiet) if first is None else _has_classes(task, first, quiet)
             if method is Method.fogd and "max_atoms" in given_options(context):
                 raise typer.BadParameter("--max-atoms is not for fogd, whose features are random")
+            if method is Method.mixed and "length_scale" not in given_options(context):
+                length_scale = "learned"
             kernel_asked = kernel_of(kernel, length_scale)
             drift = {"half_life": half_life, "alarm_rate": alarm_rate}
             model = _model(labels, method, kernel_asked, max_atoms, curvature, alpha, step, drift, seed)

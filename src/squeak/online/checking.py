@@ -19,7 +19,6 @@ from squeak.data import Block
 from squeak.online.files import InFiles
 from squeak.online.scaling import ScaledStream
 from squeak.online.stream import Stream, needs_rows
-from squeak.samplers.base import own_kernel
 
 _dot = get_blas_funcs("dot", dtype=np.float64)
 
@@ -51,7 +50,7 @@ class ChecksRows(InFiles):
         first = not hasattr(self, "_stream")
         if first:
             self._check_parameters()
-        kernel = own_kernel(self.kernel) if first else self._stream.kernel
+        kernel = self._own_kernel() if first else self._stream.kernel
         if not first and self._stream.preprocessing is not None and not prepared:
             X = self._stream.preprocessing.encode(X)
         refuse_hidden(X, first_row=self.n_seen_)
@@ -116,7 +115,7 @@ class ChecksRows(InFiles):
 
     def _table_of(self, x: Any) -> Any:
         """Return the very first row as a table of one, for the whole check."""
-        if not getattr(own_kernel(self.kernel), "requires_vector_input", True) and not isinstance(x, np.ndarray):
+        if not getattr(self._own_kernel(), "requires_vector_input", True) and not isinstance(x, np.ndarray):
             return [x]
         return x if sp.issparse(x) else np.asanyarray(x).reshape(1, -1)
 

@@ -36,6 +36,10 @@ class InFiles(Saved, Estimator):
     def _abstract(self) -> TypeError:
         return TypeError(f"{type(self).__name__} is abstract: use ConKonsRegressor or another of squeak.online")
 
+    def _own_kernel(self) -> Any:
+        """Return the user's kernel as a copy, or the default."""
+        return own_kernel(self.kernel)
+
     def _take_parts(self, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take what a file holds beside the stream, or raise what does not fit."""
 
@@ -124,7 +128,7 @@ class InFiles(Saved, Estimator):
         if content["stream"]["learner"] is not None:
             model._check_stored(arrays, outputs)
         kind_of = ScaledStream if content["stream"].get("scaled") is True else Stream
-        stream = kind_of(model._build, own_kernel(model.kernel), outputs, 0, preprocessing, model._watch())
+        stream = kind_of(model._build, model._own_kernel(), outputs, 0, preprocessing, model._watch())
         stream.restore(arrays, content["stream"], resolved, head)
         model._head, model._stream = head, stream
         if width_of(head) is not None:

@@ -35,6 +35,7 @@ from squeak.core.rows import n_rows, take
 from squeak.core.saved import Layout
 from squeak.core.state import number, numbers, whole
 from squeak.core.types import Array, Rows
+from squeak.kernels import RBF
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.learner import LARGEST_PART
 from squeak.online.pros_n_kons import GrowingSpace
@@ -233,6 +234,9 @@ class _Mixed(GrowingSpace):
         bound = 1.0 if self._labels else None if self.bound is None else float(self.bound)
         return MixedLearner(learners, n_outputs, float(self.share), bound)
 
+    def _own_kernel(self) -> Any:
+        return RBF("learned") if self.kernel is None else super()._own_kernel()
+
     def _horizons(self) -> tuple[float | None, ...]:
         return tuple(None if half_life is None else float(half_life) for half_life in self.half_lives)
 
@@ -305,7 +309,8 @@ class MixedKonsRegressor(_Mixed, OnlineRegressor):
     Parameters
     ----------
     kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, alarm_rate, scale, random_state
-        As in :class:`ConKonsRegressor`, for each expert.
+        As in :class:`ConKonsRegressor`, for each expert. The default kernel is RBF("learned"): columns that matter
+        little are made shorter on the way.
     widths : tuple of float
         Experts for each: the kernel's width times this.
     half_lives : tuple of float or None

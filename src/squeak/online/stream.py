@@ -212,7 +212,7 @@ class Stream(Stored):
         if self.watch is None:
             return self.learner.learn(X, targets)
         learner, watch = self.learner.copy(), self.watch.copy()
-        said = learner.learn(X, targets)
+        said: Array = learner.learn(X, targets)
         seen = watch.see(said, targets)
         if seen < len(said):
             learner = self.learner.copy()

@@ -297,7 +297,7 @@ def _model(
             raise typer.BadParameter(f"--step is not for {method.value}")
         params |= {"max_atoms": max_atoms, "curvature": curvature.value}
         params |= {} if alpha is None else {"alpha": alpha}
-        if method is Method.mixed and drift["half_life"] is not None:
-            drift = drift | {"half_lives": (drift["half_life"],), "half_life": None}
         params |= {name: value for name, value in drift.items() if value is not None}
+        if method is Method.mixed and "half_life" in params:
+            params["half_lives"] = (params.pop("half_life"),)
     return getattr(room, LEARNERS[method] + kind)(**params)

@@ -133,7 +133,9 @@ class SingleRows(ChecksRows):
 
     @property
     def _waiting(self) -> dict[str | int, Any]:
-        return self.__dict__.setdefault("_pending", {})
+        if not hasattr(self, "_pending"):
+            self._pending = {}
+        return self._pending
 
     def _columns_for(self, x: dict[Any, Any]) -> RecordColumns | None:
         """Return the columns of features, those of a first row where there are none yet; None: they have names."""
@@ -151,7 +153,8 @@ class SingleRows(ChecksRows):
             import pyarrow as pa
 
             names = {str(name): value for name, value in x.items()}
-            return np.asarray(self._stream.preprocessing.encode(pa.Table.from_pylist([names])))[0]
+            rows: Array = np.asarray(self._stream.preprocessing.encode(pa.Table.from_pylist([names])))
+            return np.ravel(rows)
         missing = [name for name in self.feature_names_in_ if name not in x]
         if missing:
             raise ValueError(f"the row has no value for {missing[0]!r}")

@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.common import DATA, RESULTS, PeakMemory
 from squeak.core import engine
+from squeak.kernels import RBF
 from squeak.online import ConKonsClassifier, ConKonsRegressor, MixedKonsClassifier, MixedKonsRegressor
 
 LINES = RESULTS / "streams.jsonl"
@@ -291,16 +292,16 @@ def scales(options: argparse.Namespace) -> None:
 
 
 def mixture(options: argparse.Namespace) -> None:
-    """Print the errors on elec2 of one width, of several, of several half-lives, and with the label before."""
+    """Print the errors on elec2 of one width, of several, of several half-lives, and with relevance of columns."""
     data = load("elec2", 0, MOST_ROWS)
     if data is None:
         return
     for seed in options.seeds:
         for words, model in (
             ("one width", ConKonsClassifier(curvature="auto", random_state=seed)),
-            ("three widths", MixedKonsClassifier(half_lives=(None,), previous=False, random_state=seed)),
-            ("and three half-lives", MixedKonsClassifier(previous=False, random_state=seed)),
-            ("and the label before", MixedKonsClassifier(random_state=seed)),
+            ("three widths", MixedKonsClassifier(RBF("median"), half_lives=(None,), random_state=seed)),
+            ("and three half-lives", MixedKonsClassifier(RBF("median"), random_state=seed)),
+            ("and relevance", MixedKonsClassifier(random_state=seed)),
         ):
             error = np.mean(model.test_then_train(data.X, data.y) != data.y)
             print(f"  elec2 {words}, seed {seed}: error {error:.4f}", flush=True)

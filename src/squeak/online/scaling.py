@@ -12,7 +12,7 @@ restarts in T rows, whatever the stream does.
 
 Where the kernel's width is "learned", the model so far tells at each look from 1,024 rows on how much a column
 matters: r_j = √(mean of (∂f/∂z_j)² over the sample and the outputs), as a part of the largest, and no less than a
-tenth. Columns are multiplied by r_j. The learner begins anew where r_j of a column that matters is off by a
+twentieth. Columns are multiplied by r_j. The learner begins anew where r_j of a column that matters is off by a
 factor of two.
 """
 
@@ -42,7 +42,7 @@ REMEMBERED = 256
 MOVED = 2.0
 """A rate that is off by this factor, or a centre that is off by so many spreads, has moved."""
 
-MATTERS, LEAST_RELEVANCE = 0.3, 0.1
+MATTERS, LEAST_RELEVANCE = 0.3, 0.05
 """Columns whose relevance is above the first part of the largest matter; none is below the second."""
 
 RELEVANCE_ROWS = 1024
@@ -298,12 +298,9 @@ class ScaledStream(Stream):
         if self.memory.n_seen < RELEVANCE_ROWS:
             return known
         slopes = np.sqrt(learner.gradient_squares(self.scale(self.memory.rows())))
-        slopes *= 1.0 if known is None else known
-        seen = self.scale.rate > 0.0  # of a column that was constant nothing is known
-        largest = float(slopes.max(initial=0.0, where=seen))
-        if not 0.0 < largest < np.inf:
-            return known
-        return np.where(seen, np.maximum(slopes / largest, LEAST_RELEVANCE), 1.0)
+        slopes *= (1.0 if known is None else known) * (self.scale.rate > 0.0)
+        largest = float(slopes.max(initial=0.0))
+        return np.maximum(slopes / largest, LEAST_RELEVANCE) if 0.0 < largest < np.inf else known
 
     def to_parts(self, prefix: str = "") -> Parts:
         """Return the arrays and the rest as JSON data; kernel and preprocessing are the owner's."""

@@ -226,25 +226,28 @@ def _object_to_data(value: Any) -> Any:
     return {"class": type(value).__name__, "parameters": plain, "objects": _objects_to_data(value)}
 
 
-def _objects_from_data(given: Any) -> dict[str, Any]:
-    if not isinstance(given, dict):
+def _objects_from_data(given: Any, depth: int = 0) -> dict[str, Any]:
+    if not isinstance(given, dict) or depth > 4:
         raise ValueError("its parameters are damaged")
-    return {name: data if data in (OWN, None) else _object_from_data(data) for name, data in given.items()}
+    return {
+        name: data if data in (OWN, None) else _object_from_data(name, data, depth) for name, data in given.items()
+    }
 
 
-def _object_from_data(data: Any, depth: int = 0) -> Any:
-    if depth > 4:
-        raise ValueError("its parameters are damaged")
-    if isinstance(data, list):
-        return [_object_from_data(item, depth + 1) for item in data]
-    if isinstance(data, dict) and set(data) == {"kernel"}:
+def _object_from_data(name: str, data: Any, depth: int) -> Any:
+    """Return a parameter: a kernel, a list of them or a sampler where its name says so, and else an estimator."""
+    if name == "kernels":
+        if not isinstance(data, list) or not data:
+            raise ValueError("its parameter kernels is damaged")
+        return [_object_from_data("kernel", item, depth) for item in data]
+    if "kernel" in name:
         return kernel_from_data(data["kernel"])
-    found = _known_classes().get(data.get("class", "")) if isinstance(data, dict) else None
-    if found is None:
-        raise ValueError("its parameters are damaged")
-    made = found(**state.parameters(found, data["parameters"]))
-    inner = {name: value for name, value in data["objects"].items() if value not in (OWN, None)}
-    return made.set_params(**{name: _object_from_data(value, depth + 1) for name, value in inner.items()})
+    found = _known_classes().get(data["class"])
+    if found is None or not issubclass(found, Sampler if name == "sampler" else StoredLearner):
+        raise ValueError(f"its parameter {name} is damaged")
+    objects = _objects_from_data(data["objects"], depth + 1)
+    given = {inner: value for inner, value in objects.items() if value not in (OWN, None)}
+    return found(**state.parameters(found, data["parameters"])).set_params(**given)
 
 
 def _known_classes() -> dict[str, Any]:

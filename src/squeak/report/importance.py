@@ -145,17 +145,15 @@ class Importance:
     @property
     def caveat(self) -> str:
         """A sentence on the columns that move together; empty where none do."""
-        words = [
+        told = "; ".join(
             f"{', '.join(group.names[:-1])} and {group.names[-1]} (rank correlation "
             f"{int(100 * group.correlation) / 100} or more) cost {group.mean:.3g} ± {group.error:.1g} of "
             f"{self.metric} together"
             for group in self.together
-        ]
-        if not words:
-            return ""
-        return (
+        )
+        return told and (
             "Columns that move together stand in for each other: permuting one of them alone costs less than it "
-            f"matters, and makes rows that never occur. {'; '.join(words)}."
+            f"matters, and makes rows that never occur. {told}."
         )
 
 

@@ -154,6 +154,11 @@ def test_a_penalty_of_zero_is_refused(tmp_path):
         squeak.load(changed(tmp_path, "kernel-ridge", lambda content: content.update(alpha=0)))
 
 
+def test_a_stream_that_can_keep_nothing_is_refused(tmp_path):
+    with pytest.raises(StorageError, match="'eps' holds NaN, or lies outside"):
+        squeak.load(changed(tmp_path, "stream", lambda content: content["plan"].update(eps=1)))
+
+
 def test_a_model_without_a_single_score_is_refused(tmp_path):
     with pytest.raises(StorageError, match="do not fit each other"):
         squeak.load(changed_array(tmp_path, "auto-regressor", "scores", lambda scores: scores[:0]))

@@ -37,7 +37,7 @@ def in_memory(source: Any, learner: Any, *, measure: bool = False) -> str:
             f"memory     all rows{held}",
             f"time       is not predicted: seconds for a thousand rows, many minutes for a million; {limit}",
         ]
-    return "\n".join([*lines, "nothing was learned"])
+    return _page(lines)
 
 
 def in_passes(source: Any, learner: Any, workers: int | None, *, measure: bool = False) -> str:
@@ -61,13 +61,8 @@ def in_passes(source: Any, learner: Any, workers: int | None, *, measure: bool =
     if measure:
         from squeak.cli.forecast import of_fit
 
-        lines += of_fit(source, learner, workers, memory).lines()
-    else:
-        lines += [
-            f"memory     about {quantity(memory)}, whatever the number of rows",
-            *_time(source, atoms, passes, given is None, workers is not None),
-        ]
-    return "\n".join([*lines, "nothing was learned"])
+        return _page(lines, of_fit(source, learner, workers, memory).lines())
+    return _page(lines, _guess(memory, _time(source, atoms, passes, given is None, workers is not None)))
 
 
 def a_dictionary(source: Any, sampler: Any, workers: int | None, *, measure: bool) -> str:
@@ -82,13 +77,16 @@ def a_dictionary(source: Any, sampler: Any, workers: int | None, *, measure: boo
         f"would do   {type(sampler).__name__}, {limit}, in one pass; {sampler.kernel}",
     ]
     if measure:
-        lines += of_dictionary(source, sampler, workers, memory).lines()
-    else:
-        lines += [
-            f"memory     about {quantity(memory)}, whatever the number of rows",
-            *_time(source, atoms or 1000, 0, True, workers is not None),
-        ]
-    return "\n".join([*lines, "nothing was learned"])
+        return _page(lines, of_dictionary(source, sampler, workers, memory).lines())
+    return _page(lines, _guess(memory, _time(source, atoms or 1000, 0, True, workers is not None)))
+
+
+def _guess(memory: float, time: list[str]) -> list[str]:
+    return [f"memory     about {quantity(memory)}, whatever the number of rows", *time]
+
+
+def _page(lines: list[str], costs: list[str] | None = None) -> str:
+    return "\n".join([*lines, *(costs or []), "nothing was learned"])
 
 
 def _recognised(source: Any, classes: bool) -> list[str]:

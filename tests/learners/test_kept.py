@@ -12,13 +12,13 @@ from squeak.learners.cached import KernelValues
 from squeak.learners.choice import Costs, faster_solver
 from squeak.learners.data import ArrayTraining
 from squeak.learners.falkon import ProductTerm
-from squeak.learners.rounding import ACCEPTED, outlook
+from squeak.learners.rounding import ACCEPTED, LOST, outlook
 from squeak.learners.sampled import GAIN, SampledTerm
 from squeak.samplers import BlessR
 
 N, M = 3_000, 120
-PROMISED = 2 * ACCEPTED + 4 * GAIN
-"""Of the objective: rounded values and what is left to gain."""
+PROMISED = LOST + 2 * ACCEPTED + 4 * GAIN
+"""Of the objective: features that were dropped, rounded values and what is left to gain."""
 
 
 def rows_and_targets():

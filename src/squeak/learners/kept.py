@@ -34,6 +34,7 @@ from squeak.learners.rounding import (
     ACCEPTED,
     CONTRACTS,
     LOOKED_AT,
+    LOST,
     Outlook,
     drawn_part,
     leading_features,
@@ -263,14 +264,16 @@ class KeptFalkon:
         rounded = against32(features.kernel, features.atoms)(some.X).astype(np.float64)
         missed = np.square((block(features.kernel, some.X, features.atoms) - rounded) @ coef)
         cost = n / len(missed) * (missed.sum(axis=0) if some.weight is None else some.weight @ missed)
-        some = drawn_part(data, max(LOOKED_AT, n // 32), self.seed, 93)
+        if r == features.rank:
+            return bool(np.any(cost > ACCEPTED * objective))
+        some = drawn_part(data, max(LOOKED_AT, n // 8), self.seed, 93)
         times = n / n_rows(some.X)
         seen = times * some.sum(ResidualTerm(features, coef))[0][r:]
         spread = view.energy[r:, None] + self.alpha
         noise = objective / max(1.0, float(n if data.weight is None else np.sum(data.weight)))
         expected = times * noise * np.sum(view.weighted[r:, None] / spread, axis=0)
         lost = np.sum(seen**2 / spread, axis=0) - 2.0 * expected
-        return bool(np.any(np.maximum(cost, lost) > ACCEPTED * objective))
+        return bool(np.any((cost > ACCEPTED * objective) | (lost > LOST * objective)))
 
     def _exactly(
         self, system: _System, data: ArrayTraining, features: Features, solution: KeptSolution

@@ -28,6 +28,9 @@ from squeak.learners.data import ArrayTraining
 ACCEPTED = 2e-5
 """The part of the objective that rounded values may cost: noise, which makes no prediction better."""
 
+LOST = 1e-4
+"""The part that features which were dropped may have cost, as rows left aside tell after the iterations."""
+
 FEW_DROPPED = 1e-3
 """The same of features that were dropped and are solved for afterwards, with gradients of exact values."""
 

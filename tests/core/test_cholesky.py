@@ -118,3 +118,22 @@ def test_a_factor_with_room_grows_in_place(A):
         factor = factor.append_rows(A[at : at + 10, :at], A[at : at + 10, at : at + 10])
     assert factor._buffer is buffer
     np.testing.assert_allclose(factor.inverse @ np.linalg.cholesky(A), np.eye(90), atol=1e-11)
+
+
+def test_matrices_of_no_row_and_of_one():
+    for empty in (inverse_factor(np.zeros((0, 0))), pivoted_inverse_factor(np.zeros((0, 0)))[0]):
+        assert empty.shape == (0, 0)
+    assert inverse_factor(np.array([[4.0]])) == [[0.5]]
+    inverse, order = pivoted_inverse_factor(np.array([[4.0]]))
+    assert (inverse.tolist(), order.tolist()) == ([[0.5]], [0])
+
+
+def test_a_tolerance_is_a_part_of_the_largest_pivot_and_ends_the_factor_there():
+    A = np.diag([1.0, 1e-3, 100.0])
+    inverse, order = pivoted_inverse_factor(A, tolerance=1e-4)
+    assert order.tolist() == [2, 0]
+    np.testing.assert_allclose(inverse, np.diag([0.1, 1.0]))
+    inverse, order = pivoted_inverse_factor(A, tolerance=0.5)
+    assert (inverse.tolist(), order.tolist()) == ([[0.1]], [2])
+    inverse, order = pivoted_inverse_factor(-np.eye(3), tolerance=1e-4)
+    assert (inverse.shape, order.shape) == ((0, 0), (0,))

@@ -5,7 +5,7 @@ import pytest
 
 from squeak import Squeak
 from squeak.core.kernels import gram
-from squeak.core.leverage import WeightedFactor, dictionary_scores, scores_at, weighted_spectrum
+from squeak.core.leverage import WeightedFactor, check_resolved, dictionary_scores, scores_at, weighted_spectrum
 from squeak.kernels import RBF, Laplacian, Linear, PairwiseKernel, Polynomial
 from squeak.leverage import accuracy, effective_dimension, exact_leverage_scores
 from squeak.samplers import ExactRLS, merge
@@ -187,3 +187,12 @@ def test_a_factor_that_fails_says_whether_kernel_or_ridge_is_to_blame_at_any_siz
     flat = PairwiseKernel(lambda i, j: size)
     with pytest.raises(ValueError, match="is lost in rounding"):
         WeightedFactor.build(flat, [0, 1], np.ones(2), 1e-18 * size)
+
+
+def test_a_small_spectrum_is_resolved_at_a_small_ridge():
+    """What rounding loses is measured beside the largest eigenvalue, however small that is."""
+    check_resolved(np.array([0.0, 1e-3]), 1e-15)
+    with pytest.raises(ValueError, match=r"ridge 1e-20 is lost in rounding beside values of 0\.001"):
+        check_resolved(np.array([0.0, 1e-3]), 1e-20)
+    with pytest.raises(ValueError, match="eigenvalue -0.1 beside 0.001"):
+        check_resolved(np.array([-0.1, 1e-3]), 1.0)

@@ -194,5 +194,5 @@ def test_a_small_spectrum_is_resolved_at_a_small_ridge():
     check_resolved(np.array([0.0, 1e-3]), 1e-15)
     with pytest.raises(ValueError, match=r"ridge 1e-20 is lost in rounding beside values of 0\.001"):
         check_resolved(np.array([0.0, 1e-3]), 1e-20)
-    with pytest.raises(ValueError, match="eigenvalue -0.1 beside 0.001"):
+    with pytest.raises(ValueError, match=r"eigenvalue -0\.1 beside 0\.001"):
         check_resolved(np.array([-0.1, 1e-3]), 1.0)

@@ -211,7 +211,7 @@ class Cluster:
         """Yield the tasks as they are completed; raise a :class:`ClusterError` where no worker is at work."""
         import distributed
 
-        waiting: Any = distributed.as_completed(list(tasks))  # type: ignore[no-untyped-call]
+        waiting: Any = distributed.as_completed(list(tasks))
         patience = _Patience(self.client, len(tasks))
         left = len(tasks)
         while left:

@@ -18,6 +18,7 @@ from squeak.kernels import RBF
 from squeak.samplers import shrinking as shrink_room
 from squeak.samplers import squeak as squeak_room
 from squeak.samplers import stream as stream_room
+from squeak.samplers import stream_state as state_room
 
 RUNS = 2000
 ERRORS = 5.5
@@ -171,7 +172,7 @@ def test_redrawing_to_keep_the_limit_is_caught(X, monkeypatch):
                 return left
         return real(*args, rng=rng, max_atoms=max_atoms, **kwargs)
 
-    monkeypatch.setattr(squeak_room, "shrink", redraw)
+    monkeypatch.setattr(state_room, "shrink", redraw)
     assert biased(partial(stream, max_atoms=10, ridge=1.0, oversampling=4.0), X, 300).any()
 
 

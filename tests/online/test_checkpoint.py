@@ -26,13 +26,8 @@ def bits(model, path):
     return path.read_bytes()
 
 
-QUICK = ("ConKonsRegressor", "FOGDClassifier", "NOGDRegressor")
-OTHERS = [
-    family + kind
-    for family in ("ConKons", "ProsNKons", "BudgetKons", "FOGD", "NOGD", "SketchedKons", "KernelOGD", "DualSGD")
-    for kind in ("Regressor", "Classifier")
-    if family + kind not in QUICK
-]
+QUICK = ("ConKonsRegressor", "FOGDClassifier", "MixedKonsRegressor", "NOGDRegressor")
+OTHERS = [name for name in online.__all__ if name.endswith(("Regressor", "Classifier")) and name not in QUICK]
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])

@@ -39,8 +39,8 @@ def params_to_data(estimator: Any) -> dict[str, Any]:
             params[name] = int(value) if isinstance(value, int | np.integer) else None
         elif callable(value):
             raise TypeError(f"{name} is code, which is never stored: a run with a schedule can have no checkpoint")
-        else:
-            params[name] = state.plain(value)
+        else:  # JSON has no tuples, and what is read again must be equal
+            params[name] = [state.plain(one) for one in value] if isinstance(value, tuple) else state.plain(value)
     return params
 
 

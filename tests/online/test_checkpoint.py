@@ -26,7 +26,7 @@ def bits(model, path):
     return path.read_bytes()
 
 
-QUICK = ("ConKonsRegressor", "FOGDClassifier", "MixedKonsRegressor", "NOGDRegressor")
+QUICK = ("ConKonsRegressor", "FOGDClassifier", "NOGDRegressor")
 OTHERS = [name for name in online.__all__ if name.endswith(("Regressor", "Classifier")) and name not in QUICK]
 
 

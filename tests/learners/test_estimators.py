@@ -204,7 +204,7 @@ def test_weights_are_routed(frame):
         Z = StandardScaler().fit_transform(X)
         assert np.array_equal(found, clone(model).fit(Z, y, sample_weight=weight).predict(Z))
         assert not np.allclose(found, clone(model).fit(Z, y).predict(Z))
-        search = GridSearchCV(line, {"kernelridge__alpha": [0.1, 10.0]}, cv=2).fit(X, y, sample_weight=weight)
+        search = GridSearchCV(model, {"alpha": [0.1, 10.0]}, cv=2).fit(Z, y, sample_weight=weight)
         assert search.best_score_ > 0.8
         for _, kind in squeak.all_estimators():
             if "sample_weight" in inspect.signature(kind.fit).parameters:

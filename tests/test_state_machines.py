@@ -579,7 +579,7 @@ class DrivenSparsifier(RuleBasedStateMachine):
         elif kind == "negative":
             edges[-1, 0] = -1
         elif kind == "text":
-            given = [["a", "b"]]
+            given = [["a", "b", "heavy"]]
         elif kind == "masked":
             given = np.ma.array(edges, mask=edges > 1.9)
         else:

@@ -1,8 +1,8 @@
 """Kernel values kept in memory between passes, as far as the caller's budget goes; the rest is computed each time.
 
-Values are cut into tiles of about 2 MB. A pass reads each tile from memory once and does all that it does with it
-in the cache; a tile that is not kept is computed in its place, to the same bits: results do not depend on the
-budget.
+A pass reads each tile of values from memory once and does all that it does with it in the cache; a tile that is not
+kept is computed in its place, to the same bits. Tiles are large where all values are to be kept, so that products are
+most of the work, and small where they are computed in every pass: memory that happens to be free decides neither.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.learners.data import ArrayTraining, SourceTraining
 
-TILE_BYTES = 2 * 2**20
-"""Bytes of a tile."""
+TILE_BYTES = 8 * 2**20
+"""Bytes of a tile of values that are all kept."""
+
+COMPUTED_BYTES = 2 * 2**20
+"""Bytes of a tile where some are computed in every pass."""
 
 MOST_UNASKED = 4 * 2**30
 """Bytes that kernel values take at most where nobody says."""
@@ -81,6 +84,8 @@ class KernelValues:
         Bytes that are kept; the tiles beyond are computed whenever they are asked for.
     single : bool
         In float32, for solvers that know what that costs.
+    asked : float, optional
+        The bytes that the user asked for, by which tiles are cut.
 
     Examples
     --------
@@ -95,12 +100,15 @@ class KernelValues:
     (4096, 0, (4096, 50), True)
     """
 
-    def __init__(self, X: Rows, features: Any, budget: float, single: bool = False) -> None:
+    def __init__(
+        self, X: Rows, features: Any, budget: float, single: bool = False, asked: float | None = None
+    ) -> None:
         kernel, atoms, m = features.kernel, features.atoms, len(features.mixing)
         self.shape = (n_rows(X), m)
         self.dtype: Any = np.dtype(np.float32 if single else np.float64)
         row = self.dtype.itemsize * m
-        self.tile = int(np.clip(TILE_BYTES // row, 64, 4096))
+        all_kept = row * float(self.shape[0]) <= reckoned_budget(asked)
+        self.tile = int(np.clip((TILE_BYTES if all_kept else COMPUTED_BYTES) // row, 64, 4096))
         self.rows = X
         self._compute: Callable[..., Any] = against32(kernel, atoms) if single else against(kernel, atoms)
         tiles = engine.tiles(self.shape[0], self.tile)
@@ -164,7 +172,7 @@ def kept_in_memory(
     if not isinstance(data, ArrayTraining):
         return data, features
     if values is None:
-        values = KernelValues(data.X, features, budget_of(budget), single)
+        values = KernelValues(data.X, features, budget_of(budget), single, budget)
     return replace(data, X=values), GivenFeatures(features.mixing)
 
 

@@ -17,7 +17,7 @@ TILE = 4096
 """Rows of a tile at most: large, so that the symmetric product is most of the work."""
 
 TILE_BYTES = 32 * 2**20
-FEW_BYTES = 2**20
+FEW_BYTES = 2 * 2**20
 """Bytes of kernel values that predictions compute at a time."""
 
 LANE_BYTES = 192 * 2**20

@@ -1,8 +1,9 @@
 """Kernel values kept in memory between passes, as far as the caller's budget goes; the rest is computed each time.
 
-A pass reads each tile of values from memory once and does all that it does with it in the cache; a tile that is not
-kept is computed in its place, to the same bits. Tiles are large where all values are to be kept, so that products are
-most of the work, and small where they are computed in every pass: memory that happens to be free decides neither.
+A pass reads each tile of values from memory once and does all that it does with it in the cache; a tile that is
+not kept is computed in its place, to the same bits. Tiles are large where all values are to be kept, so that
+products are most of the work, and small where they are computed in every pass. Memory that happens to be free
+decides neither.
 """
 
 from __future__ import annotations

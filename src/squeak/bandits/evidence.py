@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from squeak.core.checks import check_whole
 from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
-from squeak.core.kernels import Kernel, Scaled, diagonal, gram
+from squeak.core.kernels import RBF, Kernel, Matern, Scaled, diagonal, gram
 from squeak.core.nystrom import TriangularFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, IntArray, Rows
@@ -124,6 +124,27 @@ class _Likelihood:
         fixed = self.total * math.log(2 * math.pi) + repeats + self.within / ridge
         return -0.5 * (fixed + logdet + quadratic / amplitude + penalty), amplitude, mean
 
+    def slopes(self, kernel: Any, ratio: float, amplitude: float, mean: float) -> tuple[Array, float]:
+        """Return the derivatives of log p by the logarithms of each column's width, and by that of λ.
+
+        Of an RBF or Matern, scaled or not, where amplitude and mean are those of :meth:`best`. With M of the
+        module's head for amplitude 1, α = M⁻¹(ȳ − m) and W = M⁻¹ − ααᵀ/amplitude, the derivative by anything that
+        moves M is −½·Σ W∘∂M; one by the log width of column c is ½·Σ_ij W_ij·k′_ij·(x_ic − x_jc)²/width_c², where
+        ∇k = k′·(x − y)/width².
+        """
+        X, factor = np.asarray(self.rows, dtype=np.float64), kernel.factor if isinstance(kernel, Scaled) else 1.0
+        inner = kernel.kernel if isinstance(kernel, Scaled) else kernel
+        M = gram(kernel, X)
+        M[np.diag_indices_from(M)] += ratio / self.counts
+        root = inverse_factor(M)
+        alpha = root.T @ (root @ (self.means - mean))
+        W = root.T @ root - np.multiply.outer(alpha, alpha / amplitude)
+        by_noise = float(W.diagonal() @ (ratio / self.counts)) + self.total - len(self.counts)
+        X = X - X.mean(axis=0)  # products of differences, from products of rows: nothing may cancel
+        weights = W * inner._slopes(X, X) * factor
+        squares = weights.sum(axis=1) @ X**2 - np.einsum("ij,ij->j", X, weights @ X)
+        return squares / np.square(inner.length_scale), -0.5 * (by_noise - self.within / (ratio * amplitude))
+
     def _whiten(self, kernel: Any, ridge: float) -> tuple[float, Array, Array, float]:
         """Return logdet M, and vectors a, o with aᵀa = ȳᵀM⁻¹ȳ, aᵀo = ȳᵀM⁻¹1, oᵀo = 1ᵀM⁻¹1; and the penalty."""
         if self.landmarks is None:
@@ -222,17 +243,21 @@ def fit_hyperparameters(
     least = least_noise**2
     amplitude = None if fit_amplitude else 1.0
     centre = None if fit_mean else mean
+    smooth = landmarks is None and knobs.is_radial
 
     def parts(theta: Array) -> tuple[Any, float]:
         return knobs.turned(theta[:-1]), float(np.exp(theta[-1])) * size
 
-    def loss(theta: Array) -> float:
+    def loss(theta: Array) -> Any:
         try:
-            value = -data.best(*parts(theta), amplitude, centre)[0]
+            likelihood, *best = data.best(*parts(theta), amplitude, centre)
+            slopes = knobs.slopes(*data.slopes(*parts(theta), *best)) if smooth else np.zeros(len(theta))
         except (NotPositiveDefiniteError, FloatingPointError):
-            return 1e25
-        value += 0.5 * float(((theta[:-1] - home) ** 2).sum()) / spread  # keeps idle widths at home
-        return value if np.isfinite(value) else 1e25
+            likelihood, slopes = -1e25, np.zeros(len(theta))
+        apart = theta[:-1] - home  # keeps idle widths at home
+        value = min(0.5 * float((apart**2).sum()) / spread - likelihood, 1e25)
+        slopes[:-1] -= apart / spread
+        return (value, -slopes) if smooth else value
 
     start = np.append(knobs.start, math.log(max(noise**2 / size, least * 2)))
     bounds = [*knobs.bounds, (math.log(least), math.log(100.0))]
@@ -241,9 +266,10 @@ def fit_hyperparameters(
     if restart and isinstance(kernel, Kernel):
         # Wide kernels with much noise and narrow ones with little explain the same values: look from both sides.
         starts.append(np.append(*((knobs.start - 2.0, math.log(0.01)) if prior is None else (home, math.log(0.1)))))
-    runs = [minimize(loss, at, method="L-BFGS-B", bounds=bounds, options=options) for at in starts]
+    runs = [minimize(loss, at, method="L-BFGS-B", jac=smooth, bounds=bounds, options=options) for at in starts]
     found = min(runs, key=lambda run: float(run.fun))
-    theta = found.x if found.fun <= loss(start) else start
+    before = loss(start)
+    theta = found.x if found.fun <= (before[0] if smooth else before) else start
     turned, ratio = parts(theta)
     value, factor, centre_found = data.best(turned, ratio, amplitude, centre)
     turned = clone(turned, safe=False)
@@ -267,6 +293,17 @@ class _Knobs:
         else:
             self.start = np.array(kernel.theta, dtype=np.float64)
             self.bounds = [tuple(pair) for pair in np.atleast_2d(kernel.bounds)] if len(self.start) else []
+
+    @property
+    def is_radial(self) -> bool:
+        """Whether the slopes of the likelihood are known."""
+        inner = self.kernel.kernel if isinstance(self.kernel, Scaled) else self.kernel
+        return isinstance(inner, RBF | Matern)
+
+    def slopes(self, by_column: Array, by_noise: float) -> Array:
+        """Return derivatives by theta, of those by the logarithm of each column's width and that of the noise."""
+        groups = np.zeros(len(by_column), dtype=np.int64) if self.groups is None else self.groups
+        return np.append(np.bincount(groups, weights=by_column), by_noise)
 
     def distance(self, other: Any) -> Array:
         """Return the theta at which this kernel's widths are those of another of the same form."""

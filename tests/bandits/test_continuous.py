@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 
 import squeak
 from squeak.bandits import BoxUCB, Categorical, Integer, Real, minimize
 from squeak.bandits.box_model import BoxDictionary, BoxModel
+from squeak.bandits.evidence import _Knobs, _Likelihood
+from squeak.bandits.fronts import Direction, non_dominated
 from squeak.bandits.space import Space
 from squeak.core.storage import NotStoredError, StorageError
 from squeak.kernels import RBF, Matern, PairwiseKernel
@@ -357,3 +360,115 @@ def test_a_minimisation_that_failed_goes_on_from_its_checkpoint_in_the_same_bits
     for other in ({"bounds": ODD[:2]}, {"random_state": 4}, {"crossover": 7}):
         with pytest.raises(ValueError, match="other bounds or parameters"):
             minimize(bowl, **({"bounds": ODD, "n_steps": 30, "checkpoint": tmp_path / "m.sqk"} | run | other))
+
+
+def test_the_slopes_of_the_likelihood_are_its_differences(rng):
+    """Of widths, alone or in groups, and of the noise; amplitude and mean are fitted, or given."""
+    X, counts = rng.random((30, 3)), rng.integers(1, 4, 30).astype(float)
+    sums = rng.standard_normal(30) * counts
+    data = _Likelihood(X, counts, sums, float((sums**2 / counts).sum()) + 5.0, None)
+    for kernel in (Matern(0.5, nu=2.5), 2.0 * RBF(0.4), 3.0 * Matern(np.array([0.3, 0.5, 0.9]), nu=1.5)):
+        for groups in (None, np.array([0, 1, 1])):
+            knobs = _Knobs(kernel, groups)
+            theta = np.append(knobs.start + 0.1, np.log(0.2))
+            for fixed in ((None, None), (1.0, 0.3)):
+
+                def value(theta, knobs=knobs, fixed=fixed):
+                    return data.best(knobs.turned(theta[:-1]), np.exp(theta[-1]), *fixed)
+
+                best = value(theta)[1:]
+                slopes = knobs.slopes(*data.slopes(knobs.turned(theta[:-1]), 0.2, *best))
+                differences = approx_fprime(theta, lambda at, value=value: value(at)[0], 1e-6)
+                np.testing.assert_allclose(slopes, differences, atol=1e-3)
+
+
+def test_few_sides_that_matter_are_found_among_many():
+    found = minimize(lambda x: (x[3] - 0.7) ** 2 + (x[17] - 0.2) ** 2, [(0.0, 1.0)] * 30, 50, random_state=0)
+    assert found.fun < 0.01  # fifty random points: about 0.02 at best, over these two sides alone
+
+
+def test_a_search_that_is_done_here_looks_elsewhere():
+    """Where little is promised and nothing has risen, every second point is unlike the best."""
+    box = BoxUCB([(0.0, 1.0)] * 2, random_state=0)
+    box.run(lambda x: float(np.sin(14 * x[0]) * np.cos(11 * x[1])), 45)
+    asked = []
+    for _ in range(6):
+        done = box._is_done(-10.0) and not box._is_done(0.0)
+        asked.append((box._asked % 2 == 1, done, box.space.encode(box.ask())))
+        box.set_pending([])
+    best = box._rows[[box.best_.index]]
+    like = [box._surface.likeness(row[None, :], best)[0] for second, done, row in asked if second and done]
+    assert len(like) == 3
+    assert max(like) < 0.5
+
+
+def test_constraints_are_satisfied_and_the_best_point_is_one_that_does():
+    """Minimise x + y where x·y ≥ ¼: the best is (½, ½), on the border."""
+    box = BoxUCB([(0.0, 1.0)] * 2, random_state=0)
+    for _ in range(40):
+        x = box.ask()
+        box.tell(x, -x[0] - x[1], constraints=[0.25 - x[0] * x[1]])
+    assert box.n_constraints_ == 1
+    assert box.best_.arm[0] * box.best_.arm[1] >= 0.25
+    assert -1.05 < box.best_.mean <= -1.0
+    with pytest.raises(ValueError, match="same number of constraints"):
+        box.tell([0.5, 0.5], 0.0)
+    assert box.n_told_ == 40
+    with pytest.raises(NotStoredError, match="not stored"):
+        box.to_parts()
+
+
+def test_a_search_without_any_point_that_is_allowed_looks_for_one():
+    box = BoxUCB([(0.0, 1.0)] * 3, random_state=0)
+    for _ in range(40):
+        x = box.ask()
+        box.tell(x, -float(x.sum()), constraints=[float(np.abs(x - 0.8).max()) - 0.1])
+    assert box._allowed.sum() > 10
+
+
+def test_sides_with_conditions_are_none_where_they_are_not_there():
+    bounds = [["tree", "line", "net"], Integer(1, 9), (0.0, 1.0), ["a", "b"]]
+    conditions = {1: (0, ["tree"]), 2: (0, ["line", "net"]), 3: (0, ["net"])}
+    box = BoxUCB(bounds, conditions=conditions, random_state=0)
+    for _ in range(40):
+        kind, depth, rate, letter = point = box.ask()
+        assert (depth is None, rate is None, letter is None) == (kind != "tree", kind == "tree", kind != "net")
+        loss = 1.0 if kind == "line" else 0.3 + abs(depth - 5) / 10 if kind == "tree" else (rate - 0.3) ** 2
+        box.tell(point, -loss - (letter == "a"))
+    assert box.best_.arm[0] == "net"
+    assert box.best_.mean > -0.01
+    for wrong in ({1: (0, ["bush"])}, {1: (2, [0.5])}, {9: (0, ["tree"])}, {0: (3, ["a"]), 3: (0, ["net"])}):
+        with pytest.raises(ValueError):
+            BoxUCB(bounds, conditions=wrong)
+
+
+def test_the_front_of_several_objectives(rng):
+    values = rng.integers(0, 6, (60, 3)).astype(float)
+    at_least = (values[:, None, :] >= values[None, :, :]).all(axis=2)
+    more = (values[:, None, :] > values[None, :, :]).any(axis=2)
+    np.testing.assert_array_equal(non_dominated(values), ~(at_least & more).any(axis=0))
+    box = BoxUCB([(0.0, 1.0)] * 2, objectives=2, random_state=0)
+    for _ in range(30):
+        x = box.ask()
+        box.tell(x, [-x[0] - (x[1] - 0.4) ** 2, x[0] - 1 - (x[1] - 0.4) ** 2])
+    assert box.rewards_.shape == (30, 2)
+    front = box.rewards_[box.front_]
+    assert len(front) >= 10
+    assert front.sum(axis=1).max() > -1.001
+    assert np.ptp(front[:, 0]) > 0.8
+    for wrong in (1.0, [1.0], [1.0, np.nan]):
+        with pytest.raises(ValueError):
+            box.tell([0.5, 0.5], wrong)
+    with pytest.raises(ValueError, match="front_"):
+        _ = box.best_
+
+
+def test_the_mean_over_directions_is_the_volume(rng):
+    """Golovin and Zhang: the mean of s over directions is the dominated area times 4/π for two objectives."""
+    points = np.array([[1.0, 3.0], [2.0, 2.0], [3.5, 1.0]])
+    drawn = [Direction(points, np.ones(3, dtype=bool), np.random.default_rng(i)) for i in range(4000)]
+    low = points.min(axis=0) - 0.1 * np.ptp(points, axis=0)
+    heights = points - low
+    area = heights[0, 0] * (heights[0, 1] - heights[1, 1]) + heights[1, 0] * (heights[1, 1] - heights[2, 1])
+    area += heights[2, 0] * heights[2, 1]
+    assert np.mean([d.reached.max() for d in drawn]) * np.pi / 4 == pytest.approx(area, rel=0.03)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,35 +12,33 @@ import numpy as np
 from scipy.stats import qmc
 
 from squeak.bandits.box_model import BoxModel
-from squeak.bandits.evidence import fit_hyperparameters
+from squeak.bandits.fronts import Direction, non_dominated
 from squeak.bandits.posterior import improvement, upper_bound
 from squeak.bandits.runs import Best, Runs, check_factor
+from squeak.bandits.searching import SOBOL, candidates, due, refined
 from squeak.bandits.space import Space
 from squeak.bandits.state import SavedBox
+from squeak.bandits.surface import Surface
 from squeak.core import engine
 from squeak.core.checks import check_positive, check_whole
-from squeak.core.kernels import RBF, Matern, diagonal
 from squeak.core.seeds import PROBE, SAMPLE, RandomState, draw_seed, generator_at
-from squeak.core.types import Array, IntArray
+from squeak.core.types import Array, BoolArray, IntArray
 from squeak.samplers.base import own_kernel
 
-SOBOL = 1024
-"""Points over the whole box that are looked at in each step."""
+LITTLE = 3e-3
+"""An expected improvement below this part of the better half's spread is little: the search here is done."""
 
-LOCAL = 256
-"""Points around the best ones so far."""
+STILL = 10
+"""So many trials without a notable rise of the best value make every second trial look elsewhere."""
 
-ROUNDS = 8
-"""Rounds of refinement, each half as wide as the one before."""
+LIKE = 0.5
+"""Elsewhere is where the prior's correlation with the best point is below this."""
 
-LEAST_NOISE = 3e-4
-"""The noise is never taken for less than this part of the kernel's standard deviation."""
+FAINT = 7.0
+"""Elsewhere must promise at least exp(−7) of what is promised here."""
 
-JUMP = 0.3
-"""The chance that a point around the best ones has another value of a category."""
-
-STARTS = 32
-"""The most points that are refined in a step: the four best, and the best one of each value of a category."""
+CAUTION = 6.0
+"""The power of the chance that a trial does not fail: a border between labels looks like noise, and too likely."""
 
 
 class BoxUCB(SavedBox, Runs):
@@ -49,7 +48,7 @@ class BoxUCB(SavedBox, Runs):
     and refines the most promising. Values are centred and scaled. Widths and noise are fitted by marginal
     likelihood whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is
     exact. Then it is computed on a dictionary of at most ``max_atoms`` of them, and the cost of a step grows little
-    with their number.
+    with their number. When little is left to gain around the best point, every second step looks elsewhere.
 
     Parameters
     ----------
@@ -57,10 +56,16 @@ class BoxUCB(SavedBox, Runs):
         The sides of the box: for each a pair (low, high), a list of values, or :class:`Real`, :class:`Integer`,
         :class:`Categorical`.
     kernel : kernel, optional
-        The kernel on the unit cube. The default is Matern(nu=2.5) with one width for each side.
+        The kernel on the unit cube. The default is Matern with one width for each side, and with nu=1.5 or 2.5,
+        whichever each fit finds more likely.
     beta : "ei" or float
         How many standard deviations the bound adds to the mean. "ei" takes the largest augmented expected
         improvement instead, which is the expected improvement times 1 − σ/√(s² + σ²) for values with noise σ.
+    conditions : mapping, optional
+        ``{side: (parent, values)}``: a side, by its number, is there only where the categorical side ``parent`` has
+        one of these values. Points have None where a side is not there.
+    objectives : int
+        How many values are told of each point; all are maximised.
     n_initial : int, optional
         The number of Sobol points before the first fit. The default is 2·sides + 2, and 12 at most.
     crossover, max_atoms : int
@@ -76,10 +81,18 @@ class BoxUCB(SavedBox, Runs):
     and finite arms holds for what was looked at and for a well fitted kernel only. Each of the k values of a
     category gets at least about 3·√t/k of t trials.
 
+    Constraints and failures have a Gaussian process each, and the improvement is multiplied by the chance that all
+    constraints hold. Of several objectives y each step draws a direction λ and improves min_i max(y_i − r_i, 0)/λ_i
+    to the power of their number; r is a little below the worst values of the front. The mean over all directions
+    of the largest such number is the volume that the front dominates, up to a constant. A box with constraints,
+    failures, conditions or several objectives is not stored in files.
+
     References
     ----------
     Huang, Allen, Notz and Zeng (2006), Global optimization of stochastic black-box systems via sequential kriging
-    meta-models, equation 10, for the augmented expected improvement.
+    meta-models, equation 10, for the augmented expected improvement. Golovin and Zhang (2020), Random hypervolume
+    scalarizations for provable multi-objective black box optimization. Gardner et al. (2014), Bayesian optimization
+    with inequality constraints.
 
     Examples
     --------
@@ -100,6 +113,8 @@ class BoxUCB(SavedBox, Runs):
         kernel: Any = None,
         *,
         beta: str | float = "ei",
+        conditions: Mapping[int, tuple[int, Any]] | None = None,
+        objectives: int = 1,
         n_initial: int | None = None,
         crossover: int = 300,
         max_atoms: int = 200,
@@ -107,11 +122,12 @@ class BoxUCB(SavedBox, Runs):
         batch_factor: float = 2.0,
         random_state: RandomState = None,
     ) -> None:
-        self.space = Space(bounds)
-        self.kernel = Matern(0.5, nu=2.5) if kernel is None else own_kernel(kernel)
+        self.space = Space(bounds, conditions)
+        self.kernel = None if kernel is None else own_kernel(kernel)
         if isinstance(beta, str) and beta != "ei":
             raise ValueError(f"beta must be a number or 'ei'; it is {beta!r}")
         self.beta = beta if isinstance(beta, str) else check_positive("beta", beta)
+        self.objectives = check_whole("objectives", objectives)
         default = min(2 * len(self.space.sides) + 2, 12)
         self.n_initial = default if n_initial is None else check_whole("n_initial", n_initial)
         self._model = BoxModel(
@@ -125,11 +141,22 @@ class BoxUCB(SavedBox, Runs):
         self._seed = draw_seed(random_state)
         self._rows: Array = np.zeros((64, self.space.width))
         self._values: Array = np.zeros(64)
+        self._extra: Array = np.zeros((64, self.objectives - 1))  # further objectives, then constraints
+        self._tried: list[Array] = []  # every point told or failed, from the first failure on
+        self._failed: list[float] = []  # 1 where it failed, else −1
         self._pulls: list[Any] = []
         self._asked = 0
         self._pending: list[Array] = []
-        self._fitted_at = 0
-        self._median, self._spread, self._incumbent = 0.0, 1.0, 0.0
+        self._surface = Surface(self._model, self.kernel, self.space)
+        self._goals = [self._surface, *(self._more() for _ in range(1, self.objectives))]
+        self._limits: list[Surface] = []  # constraints
+        self._failures = self._more(level=True)
+
+    def _more(self, *, level: bool = False) -> Surface:
+        """Return the surface of another function over the box."""
+        like = self._model
+        model = BoxModel(like.crossover, like.max_atoms, like.oversampling, like.batch_factor)
+        return Surface(model, self.kernel, self.space, level=level)
 
     @cached_property
     def _sobol(self) -> Array:
@@ -146,32 +173,87 @@ class BoxUCB(SavedBox, Runs):
         """
         self._asked += 1
         with engine.single_blas():
-            if self._fitted_at == 0:
-                row = self.space.spread(self._sobol[(self._asked - 1) % SOBOL][None, :])[0]
-            else:
+            if all(surface.fitted_at for surface in self._goals):
                 row = self._next(generator_at(self._seed, SAMPLE, self._asked))
+            else:
+                row = self.space.spread(self._sobol[(self._asked - 1) % SOBOL][None, :])[0]
         point = self.space.decode(row)
         self._pending.append(self.space.encode(point))  # to the bit what tell will see
         return point
 
-    def tell(self, point: Any, value: float) -> None:
+    def tell(self, point: Any, value: Any, constraints: Sequence[float] = ()) -> None:
         """Tell the value at a point: asked for or not, in any order.
 
         Parameters
         ----------
         point : sequence of values
         value : float
-            Larger is better.
+            Larger is better. With several objectives a sequence, one for each.
+        constraints : sequence of float
+            What was seen of the constraints there: each holds where its number is at most 0. Give as many at
+            every point.
         """
-        row, reward, n = self.space.encode(point), self._reward(point, value), self.n_told_
-        if n == len(self._values):
-            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
-            self._values = np.concatenate([self._values, np.zeros_like(self._values)])
-        self._drop([point])
-        self._rows[n], self._values[n] = row, reward
-        self._pulls.append(np.array(point, dtype=np.float64) if self.space.is_real else list(point))
+        self.tell_many([point], [value], [constraints])
+
+    def tell_many(self, points: Any, values: Any, constraints: Any = None) -> None:
+        """Tell the values at several points together, which is faster than one by one.
+
+        Parameters
+        ----------
+        points : sequence of points
+        values : sequence
+            One for each point, as in :meth:`tell`.
+        constraints : sequence of sequences, optional
+        """
+        points, values = list(points), list(values)
+        limits = [()] * len(points) if constraints is None else list(constraints)
+        if not len(points) == len(values) == len(limits):
+            raise ValueError(
+                f"{len(points)} points have {len(values)} values and {len(limits)} sets of constraints"
+            )
+        told = [
+            (self.space.encode(point), *self._checked(point, value, numbers))
+            for point, value, numbers in zip(points, values, limits, strict=True)
+        ]
+        if not told:
+            return
+        if {len(extra) for _, _, extra in told} != {self._extra.shape[1]}:
+            if self.n_told_ or len({len(extra) for _, _, extra in told}) > 1:
+                raise ValueError("tell the same number of constraints at every point")
+            self._extra = np.zeros((len(self._values), len(told[0][2])))
+            self._limits = [self._more(level=True) for _ in range(len(told[0][2]) + 1 - self.objectives)]
+        self._drop(points)
+        for point, (row, reward, extra) in zip(points, told, strict=True):
+            n = self.n_told_
+            if n == len(self._values):
+                for name in ("_rows", "_values", "_extra"):
+                    array = getattr(self, name)
+                    setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+            self._rows[n], self._values[n], self._extra[n] = row, reward, extra
+            self._pulls.append(np.array(point, dtype=np.float64) if self.space.is_real else list(point))
+            if self._failed:
+                self._try(row, -1.0)
         with engine.single_blas():
-            self._learn()
+            self._learn(len(points))
+
+    def fail(self, point: Any) -> None:
+        """Tell that a point has no value because its trial failed; the search then avoids what is like it.
+
+        Parameters
+        ----------
+        point : sequence of values
+        """
+        row = self.space.encode(point)
+        self._drop([point])
+        if not self._failed:
+            self._tried, self._failed = list(self._rows[: self.n_told_]), [-1.0] * self.n_told_
+        self._try(row, 1.0)
+        with engine.single_blas():
+            self._learn_failures(1)
+
+    def _try(self, row: Array, label: float) -> None:
+        self._tried.append(row)
+        self._failed.append(label)
 
     def _next_arms(self, limit: int | None) -> list[Any]:
         return [self.ask()]
@@ -183,9 +265,15 @@ class BoxUCB(SavedBox, Runs):
             raise ValueError(f"the value {value!r} is too large for float64: scale it")
         return float(value)
 
+    def _checked(self, point: Any, value: Any, constraints: Any) -> tuple[float, list[float]]:
+        """Return the first objective, and the others with the constraints."""
+        if self.objectives > 1 and (isinstance(value, str) or len(np.atleast_1d(value)) != self.objectives):
+            raise ValueError(f"the value at {point!r} is {value!r}: tell {self.objectives} numbers")
+        first, *others = [value] if self.objectives == 1 else list(value)
+        return self._reward(point, first), [self._reward(point, number) for number in [*others, *constraints]]
+
     def _tell(self, points: list[Any], values: list[float]) -> None:
-        for point, value in zip(points, values, strict=True):
-            self.tell(point, value)
+        self.tell_many(points, values)
 
     def forget(self, point: Any) -> None:
         """Give up a point that was asked for and will not be told.
@@ -215,128 +303,129 @@ class BoxUCB(SavedBox, Runs):
         """
         self._pending = [self.space.encode(point) for point in points]
 
-    def _learn(self) -> None:
+    def _learn(self, new: int) -> None:
         n = self.n_told_
-        X, y = self._rows[:n], self._values[:n]
-        if self._fitted_at:
-            due = n >= self._fitted_at + max(2, self._fitted_at // 6)
-        else:
-            due = n >= self.n_initial and bool(np.ptp(y) > 0)
-        rng = generator_at(self._seed, SAMPLE, 0, n)
-        if due:
-            self._fit(X, y, rng)
-        elif self._fitted_at:
-            self._model.observe(X, self._warped(y), rng)
+        X, columns = self._rows[:n], [self._values[:n], *self._extra[:n].T]
+        for number, (surface, y) in enumerate(zip([*self._goals, *self._limits], columns, strict=True)):
+            rng = generator_at(self._seed, SAMPLE, 0, n, *([number] if number else []))
+            surface.learn(X, y, rng, first=self.n_initial, new=new)
+        if self._failed:
+            self._learn_failures(new)
 
-    def _fit(self, X: Array, y: Array, rng: np.random.Generator) -> None:
-        """Fit widths, noise and amplitude to the values, centred and scaled."""
-        median = float(np.median(y))
-        spread = float((np.sort(y)[len(y) // 2 :] - median).mean()) or float(y.std()) or 1.0
-        noise = self._model.noise * self._spread if self._fitted_at else 0.0
-        if spread > 4.0 * noise:  # else the better half differs by noise alone, which is no unit to zoom into
-            self._median, self._spread = median, spread
-        values = self._warped(y)
-        use = np.arange(len(X)) if len(X) <= 400 else np.sort(rng.choice(len(X), 400, replace=False))
-        ours, sides = isinstance(self.kernel, Matern | RBF), len(self.space.sides)
-        start = self._model.kernel if self._fitted_at else self.kernel
-        found = fit_hyperparameters(
-            X[use],
-            np.ones(len(use)),
-            values[use],
-            float(values[use] @ values[use]),
-            start,
-            self._model.noise if self._fitted_at else 0.05,
-            fit_amplitude=True,
-            groups=self.space.side_of_column if ours and 1 < sides <= len(X) // 4 else None,
-            least_noise=LEAST_NOISE,
-            iterations=10,
-            prior=self.kernel if ours else None,
-        )
-        self._model.refit(X, values, found.kernel, found.noise, found.mean, rng)
-        self._fitted_at = len(X)
+    def _learn_failures(self, new: int) -> None:
+        labels = np.array(self._failed)
+        rng = generator_at(self._seed, SAMPLE, 1, len(labels))
+        self._failures.learn(np.array(self._tried), labels, rng, first=self.n_initial, new=new)
 
-    def _warped(self, y: Array) -> Array:
-        """Return the values in units of the better half's spread; the worse half matters little and is squeezed."""
-        scaled = (y - self._median) / self._spread
-        return np.asarray(np.where(scaled >= 0, scaled, -np.log1p(np.maximum(-scaled, 0.0))))
+    @property
+    def n_constraints_(self) -> int | None:
+        """How many constraints are told at each point; None before the first."""
+        return self._extra.shape[1] + 1 - self.objectives if self.n_told_ else None
+
+    @property
+    def _allowed(self) -> BoolArray:
+        """Which of the points told satisfy every constraint."""
+        return np.asarray((self._extra[: self.n_told_, self.objectives - 1 :] <= 0).all(axis=1))
 
     def _scores(self, X: Array, pending: Array) -> Array:
-        mean, variance = self._model.shrunk(X, pending)
-        std = np.sqrt(variance)
-        if isinstance(self.beta, str):
-            gain = improvement(mean, std, self._incumbent) * self._news(variance)
-            return np.log(np.maximum(gain, 1e-300))
-        return upper_bound(mean, std, self.beta)
+        """Return the logarithm of what rows promise: improvement times the chance that all constraints hold."""
+        total = self._promised(X, pending) if self._leading else np.zeros(len(X))
+        for limit, power in [*((limit, 1.0) for limit in self._limits), (self._failures, CAUTION)]:
+            if limit.fitted_at:
+                total = total + power * limit.log_chance(X, pending)
+        return total
+
+    def _promised(self, X: Array, pending: Array) -> Array:
+        means, variances = zip(*(surface.model.shrunk(X, pending) for surface in self._goals), strict=True)
+        if self.objectives > 1:
+            gain = self._direction.improvement(means, variances, self._incumbent)
+        elif isinstance(self.beta, str):
+            gain = improvement(means[0], np.sqrt(variances[0]), self._incumbent) * self._news(variances[0])
+        else:
+            return upper_bound(means[0], np.sqrt(variances[0]), self.beta)
+        return np.asarray(np.log(np.maximum(gain, 1e-300)))
 
     def _news(self, variance: Array) -> Array:
         """Return 1 − σ/√(s² + σ²), the part of s that one more value with noise σ would take away.
 
         Values without noise, which a fit calls noise of at least ``LEAST_NOISE``, always tell all.
         """
-        floor = 9.0 * LEAST_NOISE**2 * float(diagonal(self._model.kernel, self._rows[:1])[0])
-        noise = max(self._model.noise**2 - floor, 0.0)
+        noise = self._surface.noise**2
         return np.asarray(1.0 - np.sqrt(noise / (variance + noise))) if noise > 0 else np.ones_like(variance)
 
+    def _aim(self, rng: np.random.Generator) -> Direction:
+        """Return a direction in which several objectives are to improve."""
+        allowed, values = self._allowed, self.rewards_
+        warped = [s.warped(y) - s.model.centre for s, y in zip(self._goals, values.T, strict=True)]
+        front = non_dominated(np.where((allowed | (not allowed.any()))[:, None], values, -np.inf))
+        return Direction(np.column_stack(warped), front, rng)
+
+    def _leaders(self, rng: np.random.Generator) -> IntArray:
+        """Return the four best points, of those which satisfy the constraints where there are any."""
+        allowed, values = self._allowed, self._values[: self.n_told_]
+        self._leading = bool(allowed.any())
+        if self.objectives > 1:
+            self._direction = self._aim(rng)
+            values = self._direction.reached
+        if not self._leading:  # the nearest to satisfying them
+            limits = zip(self._limits, self._extra[: self.n_told_, self.objectives - 1 :].T, strict=True)
+            values = -sum((np.maximum(limit.warped(c), 0.0) for limit, c in limits), np.zeros(len(values)))
+        which = np.flatnonzero(allowed | (not self._leading))
+        return which[np.argsort(-values[which], kind="stable")[:4]]
+
     def _next(self, rng: np.random.Generator) -> Array:
-        """Return the row with the largest score: Sobol points, points around the best, then refinement."""
-        n, width = self.n_told_, self.space.width
-        X = self._rows[:n]
-        pending = np.array(self._pending).reshape(-1, width)
-        order = np.argsort(-self._values[:n], kind="stable")[:4]
-        self._incumbent = float(self._model.predict(X[order])[0].max())
-        shifted = self.space.spread((self._sobol + rng.random(len(self.space.sides))) % 1.0)
-        scales = np.array([0.2, 0.05, 0.0125, 0.003])[rng.integers(0, 4, LOCAL)]
-        steps = scales[:, None] * rng.standard_normal((LOCAL, width))
-        steps *= rng.random((LOCAL, width)) < max(0.5, 2.0 / width)
-        around = self.space.jumped(X[order[rng.integers(0, len(order), LOCAL)]] + steps, JUMP, rng)
-        rows = self._due(np.vstack([shifted, self.space.snap(around)]), np.vstack([X, pending]))
+        """Return the row with the largest score; every second time elsewhere, where little is left to gain."""
+        X = self._rows[: self.n_told_]
+        pending = np.array(self._pending).reshape(-1, self.space.width)
+        leaders = X[self._leaders(rng)]
+        if self.objectives > 1:
+            reached = self._direction.reached
+            self._incumbent = max(float(reached[self._allowed].max()), 0.0) if self._leading else 0.0
+        else:
+            self._incumbent = float(self._model.predict(leaders)[0].max())
+        rows = due(self.space, candidates(self.space, self._sobol, leaders, rng), np.vstack([X, pending]))
         scores = self._scores(rows, pending)
-        best = self._starts(rows, scores)
-        rows, scores = rows[best], scores[best]
-        reach = 0.1
-        for _ in range(ROUNDS):
-            moves = reach * rng.standard_normal((len(rows), 24, width))
-            tries = self.space.snap((rows[:, None, :] + moves).reshape(-1, width))
-            found = self._scores(tries, pending).reshape(len(rows), 24)
-            pick = found.argmax(axis=1)
-            better = found[np.arange(len(rows)), pick] > scores
-            rows = np.where(better[:, None], tries.reshape(len(rows), 24, width)[np.arange(len(rows)), pick], rows)
-            scores = np.maximum(scores, found[np.arange(len(rows)), pick])
-            reach *= 0.5
-        return np.asarray(rows[int(np.argmax(scores))])
 
-    def _due(self, rows: Array, tried: Array) -> Array:
-        """Return the rows with a category's value tried fewer than 3·√t/k times in t trials, else all rows.
+        def elsewhere(rows: Array, scores: Array) -> Array:
+            return np.where(self._surface.likeness(rows, leaders[:1]) < LIKE, scores, -np.inf)
 
-        k is how many values the category has, so that this takes at most about 3·√t of the trials. A Gaussian
-        process judges point by point, and gives a value that was unlucky in its first trials no other chance.
-        """
-        for part in self.space.categories:
-            counts = (tried[:, part] > 0).sum(axis=0)
-            least, asked = int(np.argmin(counts)), 3.0 * math.sqrt(len(tried)) / len(counts)
-            if counts[least] < math.floor(asked):
-                rows = rows[rows[:, part.start + least] > 0]
-                break
-        return rows
+        if self._asked % 2 == 0 and self._is_done(float(scores.max())):
+            apart = elsewhere(rows, scores)
+            if apart.max() > scores.max() - FAINT:
+                return refined(
+                    self.space, rows, apart, lambda tries: elsewhere(tries, self._scores(tries, pending)), rng
+                )
+        return refined(self.space, rows, scores, lambda tries: self._scores(tries, pending), rng)
 
-    def _starts(self, rows: Array, scores: Array) -> IntArray:
-        """Return the rows to refine: the four best, and the best one of each value of a category.
-
-        Refinement moves by small steps and never leaves a category, so every category must be looked at.
-        """
-        order = np.argsort(-scores, kind="stable")
-        firsts = [order[np.argmax(rows[order][:, part] > 0, axis=0)] for part in self.space.categories]
-        found = np.unique(np.concatenate([order[:4], *firsts]))
-        return found[np.argsort(-scores[found], kind="stable")][:STARTS]
+    def _is_done(self, promised: float) -> bool:
+        """Tell whether little is promised around the best point, and its value has not risen of late."""
+        if self.objectives > 1 or not isinstance(self.beta, str) or not promised < math.log(LITTLE):
+            return False
+        top = np.maximum.accumulate(self._values[: self.n_told_])
+        notable = self._surface.spread * (1e-3 + self._surface.noise)
+        return int(np.count_nonzero(top >= top[-1] - notable)) >= STILL
 
     @property
     def best_(self) -> Best:
-        """The point with the largest value told, which is its ``mean``; ``std`` is NaN before the first fit."""
+        """The point with the largest value told, which is its ``mean``; ``std`` is NaN before the first fit.
+
+        Where constraints are told, it is the best of the points that satisfy them, if there is one.
+        """
         if self.n_told_ == 0:
             raise ValueError("no value has been told yet")
-        i = int(np.argmax(self.rewards_))
-        variance = float(self._model.predict(self._rows[i : i + 1])[1][0]) if self._fitted_at else np.nan
-        return Best(i, copy(self._pulls[i]), float(self._values[i]), self._spread * math.sqrt(variance))
+        if self.objectives > 1:
+            raise ValueError("several objectives have no best point: see front_")
+        allowed = self._allowed
+        i = int(np.argmax(np.where(allowed | (not allowed.any()), self.rewards_, -np.inf)))
+        fitted, surface = self._surface.fitted_at, self._surface
+        variance = float(self._model.predict(self._rows[i : i + 1])[1][0]) if fitted else np.nan
+        return Best(i, copy(self._pulls[i]), float(self._values[i]), surface.spread * math.sqrt(variance))
+
+    @property
+    def front_(self) -> IntArray:
+        """The numbers of the points told that satisfy the constraints and that no other such point dominates."""
+        points = np.flatnonzero(self._allowed)
+        return points[non_dominated(self.rewards_.reshape(self.n_told_, -1)[points])]
 
     @property
     def pulls_(self) -> list[Any]:
@@ -345,8 +434,9 @@ class BoxUCB(SavedBox, Runs):
 
     @property
     def rewards_(self) -> Array:
-        """The values told, in order."""
-        return self._values[: self.n_told_].copy()
+        """The values told, in order; of several objectives one column for each."""
+        n, extra = self.n_told_, self._extra[: self.n_told_, : self.objectives - 1]
+        return self._values[:n].copy() if self.objectives == 1 else np.column_stack([self._values[:n], extra])
 
     @property
     def pending_(self) -> list[Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from squeak.core.checks import is_number
-from squeak.core.types import Array, IntArray
+from squeak.core.types import Array, BoolArray, IntArray
 
 
 class Side:
@@ -198,6 +198,10 @@ class Space:
     bounds : sequence
         For each side a pair (low, high), a list of values, or a :class:`Real`, :class:`Integer` or
         :class:`Categorical`.
+    conditions : mapping, optional
+        ``{side: (parent, values)}``: a side, by its number, is there only where the categorical side ``parent`` has
+        one of these values. A point has None where a side is not there. With a mapping, even an empty one, None
+        may stand in any point.
 
     Examples
     --------
@@ -205,26 +209,52 @@ class Space:
     >>> space = Space([(-1.0, 1.0), Integer(1, 3), ["a", "b"]])
     >>> space.decode(space.encode([0.5, 2, "b"]))
     [0.5, 2, 'b']
+    >>> space = Space([["tree", "line"], Integer(1, 9)], {1: (0, ["tree"])})
+    >>> space.decode(space.encode(["line", None]))
+    ['line', None]
     """
 
-    def __init__(self, bounds: Any) -> None:
+    def __init__(self, bounds: Any, conditions: Mapping[int, tuple[int, Any]] | None = None) -> None:
         if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(bounds) == 0:
             raise TypeError("bounds must be a list with a pair (low, high) or a list of values for each side")
         self.sides = [_side(side, i) for i, side in enumerate(bounds)]
         ends = np.cumsum([side.width for side in self.sides])
         self._parts = [slice(int(e) - s.width, int(e)) for s, e in zip(self.sides, ends, strict=True)]
         self.width = int(ends[-1])
-        self.is_real = all(type(side) is Real for side in self.sides)
+        self.is_real = conditions is None and all(type(side) is Real for side in self.sides)
+        self.has_gaps = conditions is not None
+        self._conditions = _conditions(self.sides, conditions or {})
 
     def encode(self, point: Any) -> Array:
         """Return a point's row of the unit cube."""
         if isinstance(point, str) or len(point) != len(self.sides):
             raise ValueError(f"a point has {len(self.sides)} values; this is {point!r}")
-        return np.array([c for side, value in zip(self.sides, point, strict=True) for c in side.encode(value)])
+        places = [self._place(side, value) for side, value in zip(self.sides, point, strict=True)]
+        return self._without(np.array([c for place in places for c in place])[None, :])[0]
+
+    def _place(self, side: Any, value: Any) -> list[float]:
+        """Return the columns of a value: of one that is not there the middle, or no value of the category."""
+        if value is None and self.has_gaps and not (isinstance(side, Categorical) and None in side.choices):
+            return _nowhere(side)
+        place: list[float] = side.encode(value)
+        return place
+
+    def _without(self, rows: Array) -> Array:
+        """Put sides that are not there to their place; the rows are changed."""
+        for child, there in self._there(rows):
+            rows[~there, self._parts[child]] = _nowhere(self.sides[child])
+        return rows
+
+    def _there(self, rows: Array) -> Iterator[tuple[int, BoolArray]]:
+        """Yield each side with a condition, parents first, and in which rows it is there."""
+        for child, parent, allowed in self._conditions:
+            yield child, ((rows[:, self._parts[parent]] > 0) & allowed).any(axis=1)
 
     def decode(self, row: Array) -> Any:
         """Return the point of a row: an array where every side is real, else a list."""
         values = [side.decode(row[part]) for side, part in zip(self.sides, self._parts, strict=True)]
+        for child, there in self._there(row[None, :]):
+            values[child] = values[child] if there[0] else None
         return np.array(values) if self.is_real else values
 
     @property
@@ -268,7 +298,34 @@ class Space:
         """Return rows of the cube moved to the nearest rows that stand for a point."""
         if self.is_real:
             return np.clip(rows, 0.0, 1.0)
-        return np.hstack([side.snap(rows[:, part]) for side, part in zip(self.sides, self._parts, strict=True)])
+        snapped = [side.snap(rows[:, part]) for side, part in zip(self.sides, self._parts, strict=True)]
+        return self._without(np.hstack(snapped))
+
+
+def _nowhere(side: Any) -> list[float]:
+    """Return the columns of a side that is not there: the same for all points, so that they do not differ by it."""
+    return [0.0] * side.width if isinstance(side, Categorical) else [0.5]
+
+
+def _conditions(sides: list[Any], given: Mapping[int, tuple[int, Any]]) -> list[tuple[int, int, BoolArray]]:
+    """Return child, parent, and which of the parent's values the child needs; parents come first."""
+    left, known = dict(given), []
+    while left:
+        free = [child for child, (parent, _) in left.items() if parent not in left]
+        if not free:
+            raise ValueError(f"conditions go in a circle: {sorted(left)}")
+        for child in free:
+            parent, values = left.pop(child)
+            numbers = (child, parent)
+            if not all(isinstance(i, int) and 0 <= i < len(sides) for i in numbers):
+                raise ValueError(
+                    f"conditions name sides by their numbers, 0 to {len(sides) - 1}; these are {numbers}"
+                )
+            if not isinstance(sides[parent], Categorical):
+                raise ValueError(f"side {child} depends on side {parent}, which must be a category and is none")
+            wanted = {int(np.argmax(sides[parent].encode(value))) for value in values}
+            known.append((child, parent, np.array([i in wanted for i in range(sides[parent].width)])))
+    return known
 
 
 def _side(side: Any, number: int) -> Any:

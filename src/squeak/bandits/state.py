@@ -40,6 +40,7 @@ class SavedBandit(Saved):
         arrays, content = take_apart(self, STATE)
         model, facts = self._model_parts()
         chosen = {"beta": width_to_data(self.beta), "refit": list(self.refit), "options": self._options()}
+        chosen |= {"scale": self.scale} if self.scale else {}
         return arrays | model, {**content, **chosen, "model": facts}
 
     @classmethod
@@ -51,14 +52,15 @@ class SavedBandit(Saved):
             raise ValueError("its options are damaged")
         common = {name.strip("_"): found[name] for name in FIGURES}
         beta, refit = width_from_data(content["beta"]), [int(step) for step in content["refit"]]
-        made = cls(found["arms_"], found["kernel_"], **common, beta=beta, refit=refit, random_state=0, **options)
+        common |= {"beta": beta, "refit": refit, "scale": content.get("scale"), "random_state": 0}
+        made = cls(found["arms_"], found["kernel_"], **common, **options)
         made.set_parts(found, arrays, content["model"])
         return made
 
     def _parameters(self: Any) -> dict[str, Any]:
         """Return the parameters that all bandits have, by the constructor's names, but arms, kernel and seed."""
         figures = {name.strip("_"): getattr(self, name) for name in FIGURES}
-        return {**figures, "beta": self.beta, "refit": self.refit}
+        return {**figures, "beta": self.beta, "refit": self.refit, "scale": self.scale}
 
     def _options(self: Any) -> dict[str, Any]:
         """Return a subclass's own parameters."""
@@ -83,6 +85,7 @@ class SavedBandit(Saved):
             setattr(self, f"_{name.strip('_')}", values[name].tolist())
         for name in ("_seed", "_draws", "_square_sum", "_log_sum"):
             setattr(self, name, values[name])
+        self.unit_ = 1.0 if values["unit_"] is None else values["unit_"]
         self._refitted = len(pulls) if values["_refitted"] is None else values["_refitted"]
         self._restore_model(arrays, model)
 
@@ -96,7 +99,7 @@ FIGURES = {
 }
 """The parameters that all bandits have, but those that are no numbers."""
 
-COMMON = {"arms", "kernel", "beta", "refit", "random_state", *(name.strip("_") for name in FIGURES)}
+COMMON = {"arms", "kernel", "beta", "refit", "scale", "random_state", *(name.strip("_") for name in FIGURES)}
 
 STATE: Layout = {
     "arms_": RowsPiece(size="arms"),
@@ -113,6 +116,7 @@ STATE: Layout = {
     "_square_sum": number(low=0.0, high=HUGE),
     "_log_sum": number(),
     "_refitted": whole(optional=True),
+    "unit_": number(low=LEAST, optional=True),
 }
 
 
@@ -135,7 +139,7 @@ class SavedBox(Saved):
         """
         return {
             "sides": [_side_to_data(side) for side in self.space.sides],
-            "kernel": _kernel_to_data(self.kernel),
+            "kernel": None if self.kernel is None else _kernel_to_data(self.kernel),
             "beta": self.beta,
             "n_initial": self.n_initial,
             **{name: getattr(self._model, name) for name in BOX_OPTIONS[2:]},
@@ -144,6 +148,8 @@ class SavedBox(Saved):
 
     def to_parts(self: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the parts for a file."""
+        if self.objectives > 1 or self._extra.shape[1] or self._failed or self.space.has_gaps:
+            raise NotStoredError("a box with constraints, failures, conditions or several objectives is not stored")
         n, model, width = self.n_told_, self._model, self.space.width
         points = [_to_numbers(self.space, point) for point in self._pulls]
         values = {
@@ -154,7 +160,8 @@ class SavedBox(Saved):
             "recent": np.array(model.recent).reshape(-1, width),
             "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
         }
-        values |= {name: getattr(self, f"_{name}") for name in ("seed", "asked", "fitted_at", "median", "spread")}
+        values |= {name: getattr(self, f"_{name}") for name in ("seed", "asked")}
+        values |= {name: getattr(self._surface, name) for name in ("fitted_at", "median", "spread")}
         arrays, content = parts(BOX, values)
         if isinstance(model.posterior, ExactPosterior):
             arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
@@ -171,25 +178,27 @@ class SavedBox(Saved):
     def from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
         """Return the box that :meth:`to_parts` took apart; anything that does not fit raises."""
         options = parameters(cls, {name: content[name] for name in BOX_OPTIONS})
-        made = cls(
-            [_side_from_data(side) for side in content["sides"]], kernel_from_data(content["kernel"]), **options
-        )
+        own = None if content["kernel"] is None else kernel_from_data(content["kernel"])
+        made = cls([_side_from_data(side) for side in content["sides"]], own, **options)
         made.set_parts(arrays, content)
         return made
 
     def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
         width, model = self.space.width, self._model
-        check_stored(self.kernel, np.zeros((1, width)))
+        if self.kernel is not None:
+            check_stored(self.kernel, np.zeros((1, width)))
         found = checked(BOX, arrays, content, width=width, sides=len(self.space.sides))
         n = len(found["values"])
         if found["fitted_at"] > n:
             raise ValueError("it was fitted to more points than it was told")
-        self._seed, self._asked, self._fitted_at = found["seed"], found["asked"], found["fitted_at"]
+        self._seed, self._asked = found["seed"], found["asked"]
         self._rows, self._values = np.vstack([found["rows"], self._rows]), np.append(found["values"], self._values)
+        self._extra = np.zeros((len(self._values), 0))
         self._pulls = [_from_numbers(self.space, row) for row in found["points"]]
         self._pending, model.recent = list(found["pending"].copy()), list(found["recent"].copy())
-        self._median, self._spread = found["median"], found["spread"]
+        for name in ("fitted_at", "median", "spread"):
+            setattr(self._surface, name, found[name])
         if (content["fitted"] is None) != (found["fitted_at"] == 0):
             raise ValueError("its model does not fit its points")
         _restore_model(model, arrays, content, width)

@@ -1,5 +1,6 @@
 """The Optuna sampler: every kind of parameter, both directions, conditional spaces, parallel trials."""
 
+import math
 import pickle
 
 import pytest
@@ -74,12 +75,124 @@ def test_asked_and_not_yet_told_trials_are_pending():
     assert study.best_value < 0.01
 
 
-def test_bad_parameters_and_many_objectives_are_refused():
+def test_bad_parameters_are_refused():
     with pytest.raises(ValueError, match="beta"):
         SqueakSampler(beta="wide")
-    study = optuna.create_study(directions=["minimize", "minimize"], sampler=SqueakSampler(random_state=0))
-    with pytest.raises(ValueError, match="one objective"):
-        study.optimize(lambda trial: (trial.suggest_float("x", 0, 1), 1.0), n_trials=3)
+    with pytest.raises(ValueError, match="give one of them"):
+        SqueakSampler(1, seed=1)
+
+
+def test_seed_is_the_random_state():
+    found = []
+    for sampler in (SqueakSampler(seed=3, n_initial=4), SqueakSampler(3, n_initial=4)):
+        study = optuna.create_study(sampler=sampler)
+        study.optimize(mixed, n_trials=6)
+        found.append([trial.params for trial in study.trials])
+    assert found[0] == found[1]
+
+
+def test_constraints_are_kept_and_known_to_optuna():
+    """The minimum without the constraint is at 0; with it at x + y = 1."""
+
+    def f(trial):
+        x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
+        trial.set_user_attr("sum", x + y)
+        return x * x + y * y
+
+    sampler = SqueakSampler(seed=0, n_initial=6, constraints_func=lambda trial: (1.0 - trial.user_attrs["sum"],))
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(f, n_trials=30)
+    assert all(len(trial.system_attrs["constraints"]) == 1 for trial in study.trials)
+    good = [trial for trial in study.trials if trial.user_attrs["sum"] >= 1]
+    assert len(good) > 10
+    assert min(trial.value for trial in good) < 0.51
+    assert sampler._box.best_.mean == -min(trial.value for trial in good)
+
+
+@pytest.mark.parametrize(
+    "how", ["fails", *(pytest.param(how, marks=pytest.mark.slow) for how in ("nan", "pruned"))]
+)
+def test_failures_are_avoided(how):
+    """The minimum of what can be evaluated is at .5, at the border of a half in which every trial fails."""
+
+    def f(trial):
+        x = trial.suggest_float("x", 0, 1)
+        trial.suggest_float("y", 0, 1)
+        if x < 0.5 and how == "fails":
+            raise ValueError("it failed")
+        if x < 0.5 and how == "pruned":
+            raise optuna.TrialPruned
+        return float("nan") if x < 0.5 else x
+
+    study = optuna.create_study(sampler=SqueakSampler(seed=0, n_initial=5))
+    study.optimize(f, n_trials=35, catch=(ValueError,))
+    assert study.best_value < 0.51
+    late = [trial.params["x"] for trial in study.trials[15:]]
+    assert sum(x < 0.45 for x in late) < len(late) / 2  # where nothing is known of failures all are at 0
+
+
+def nested(trial):
+    kind = trial.suggest_categorical("kind", ["tree", "line", "net"])
+    if kind == "tree":
+        return 0.5 + (trial.suggest_int("depth", 1, 20) - 7) ** 2 / 100
+    if kind == "line":
+        return 1.0 + trial.suggest_float("slope", 0, 1)
+    rate = trial.suggest_float("rate", 1e-4, 1, log=True)
+    if trial.suggest_categorical("drop", [False, True]):
+        return (math.log10(rate) + 2) ** 2 / 4 + (trial.suggest_float("share", 0, 1) - 0.3) ** 2
+    return 0.3 + (math.log10(rate) + 2) ** 2 / 4
+
+
+def test_what_follows_from_a_category_is_learned_and_searched_together():
+    sampler = SqueakSampler(seed=1)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(nested, n_trials=60)
+    assert study.best_value < 0.02
+    assert study.best_params["drop"] is True
+    names = sorted(study.trials[-1].params.keys() | {"depth", "slope", "rate", "drop", "share", "kind"})
+    known = {names[i]: names[parent] for i, (parent, _) in sampler._made_for[1].items()}
+    assert known == {"depth": "kind", "slope": "kind", "rate": "kind", "drop": "kind", "share": "drop"}
+
+
+def test_several_objectives_are_searched_for_the_volume_of_their_front():
+    """Twice the volume of random trials' gap is closed; the ideal front is x + y = 1 between (0, 1) and (1, 0)."""
+
+    def f(trial):
+        x = [trial.suggest_float(f"x{i}", 0, 1) for i in range(4)]
+        away = sum((v - 0.4) ** 2 for v in x[1:])
+        return x[0] + away, 1 - x[0] + away
+
+    def volume(study):
+        front = sorted({tuple(trial.values) for trial in study.best_trials})
+        steps = [b[0] for b in front[1:]] + [2.0]
+        return sum(
+            (min(end, 2.0) - min(a[0], 2.0)) * max(2.0 - a[1], 0.0) for a, end in zip(front, steps, strict=True)
+        )
+
+    found = {}
+    for sampler in (SqueakSampler(seed=0), optuna.samplers.RandomSampler(seed=0)):
+        study = optuna.create_study(directions=["minimize", "minimize"], sampler=sampler)
+        study.optimize(f, n_trials=40)
+        found[type(sampler).__name__] = 3.5 - volume(study)
+    assert 0 < found["SqueakSampler"] < found["RandomSampler"] / 2
+
+
+@pytest.mark.slow
+def test_processes_share_a_study_in_a_file(tmp_path):
+    """Two samplers, each with a connection of its own: each learns what the other's trials gave."""
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    studies = [
+        optuna.create_study(
+            study_name="s", storage=url, load_if_exists=True, sampler=SqueakSampler(seed=i, n_initial=4)
+        )
+        for i in range(2)
+    ]
+    for _ in range(8):
+        for study in studies:
+            study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=1)
+    assert len(studies[0].trials) == 16
+    assert [study.sampler._box.n_told_ for study in studies] == [14, 15]
+    assert studies[0].best_value < 1e-3
 
 
 def test_threads_of_one_study_lose_no_trial():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
@@ -18,16 +18,33 @@ from squeak.bandits.continuous import BoxUCB
 from squeak.bandits.space import Categorical, Integer, Real
 from squeak.core.seeds import RandomState, draw_seed
 
+CONSTRAINTS = "constraints"
+"""Where Optuna keeps what was seen of the constraints of a trial."""
+
+OVER = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
 
 class SqueakSampler(optuna.samplers.BaseSampler):
     """Suggest parameters by a Gaussian process whose cost per trial stays small after hundreds of trials.
 
-    Parameters that every finished trial had are chosen together by :class:`~squeak.bandits.BoxUCB`; others, and
-    the first trials, at random. Trials that are running, here or on other machines, count as pending.
+    All parameters that finished trials had are chosen together by :class:`~squeak.bandits.BoxUCB`; the first trials
+    are random. A parameter that only some trials have is not there in the others: where its presence followed from
+    the value of a category in all trials so far, the search knows it beforehand. Trials that are running, here or
+    on other machines, count as pending.
+
+    Trials that fail, are pruned or give no finite number are failures, and the search learns to avoid what is like
+    them. Constraints are those of ``constraints_func``, or of ``trial.set_constraint`` where Optuna has it. Studies
+    with several objectives are searched for the volume that their front dominates.
 
     Parameters
     ----------
     random_state : None, int, RandomState or Generator
+        The seed.
+    seed : int, optional
+        The same, as Optuna's own samplers call it.
+    constraints_func : callable, optional
+        It takes a finished trial and returns a sequence of numbers; each constraint holds where its number is at
+        most 0. As in Optuna's own samplers.
     **params
         Parameters of :class:`~squeak.bandits.BoxUCB`: ``beta``, ``n_initial``, ``crossover``, ``max_atoms``,
         ``kernel``.
@@ -37,20 +54,32 @@ class SqueakSampler(optuna.samplers.BaseSampler):
     >>> import optuna
     >>> from squeak.adapters.optuna import SqueakSampler
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
-    >>> study = optuna.create_study(sampler=SqueakSampler(random_state=0))
+    >>> study = optuna.create_study(sampler=SqueakSampler(seed=0))
     >>> study.optimize(lambda trial: (trial.suggest_float("x", -5, 5) - 1) ** 2, n_trials=25)
     >>> abs(study.best_params["x"] - 1) < 0.2
     True
     """
 
-    def __init__(self, random_state: RandomState = None, **params: Any) -> None:
-        self._seed = draw_seed(random_state)
+    def __init__(
+        self,
+        random_state: RandomState = None,
+        *,
+        seed: int | None = None,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        **params: Any,
+    ) -> None:
+        if seed is not None and random_state is not None:
+            raise ValueError("seed and random_state are the same: give one of them")
+        self._seed = draw_seed(random_state if seed is None else seed)
+        self._constraints_func = constraints_func
         self._params = params
         BoxUCB([(0.0, 1.0)], **params)  # refuse bad parameters now, not in the middle of a study
         self._random = optuna.samplers.RandomSampler(seed=self._seed % 2**32)
-        self._search_space = IntersectionSearchSpace()
+        self._seen: dict[str, BaseDistribution] = {}
+        self._presence = _Presence()
+        self._read: set[int] = set()
         self._box: BoxUCB | None = None
-        self._sides: dict[str, BaseDistribution] = {}
+        self._made_for: Any = None
         self._told: set[int] = set()
         self._lock = threading.Lock()
 
@@ -61,9 +90,15 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         self.__dict__.update(state, _lock=threading.Lock())
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Return the parameters that every finished trial had, but those with a single value."""
-        space = self._search_space.calculate(study)
-        return {name: side for name, side in space.items() if not side.single()}
+        """Return the parameters that finished trials had, but those with a single value."""
+        with self._lock:
+            for other in study.get_trials(deepcopy=False, states=OVER):
+                if other.number not in self._read:
+                    self._read.add(other.number)
+                    self._seen.update(other.distributions)
+                    if other.state != TrialState.FAIL:  # one that failed may have ended before it named them all
+                        self._presence.see(other)
+            return {name: side for name, side in sorted(self._seen.items()) if not side.single()}
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -71,41 +106,58 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         """Return the next values of these parameters."""
         if not search_space:
             return {}
-        if len(study.directions) > 1:
-            raise ValueError("SqueakSampler is for one objective; this study has several")
         with self._lock:  # trials of one study may run in several threads
             return self._suggested(study, trial, search_space)
 
     def _suggested(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        if self._box is None or search_space != self._sides:
-            seed = np.random.SeedSequence(self._seed, spawn_key=(len(search_space),))
-            sides = [_side(side) for side in search_space.values()]
-            self._box = BoxUCB(sides, random_state=np.random.default_rng(seed), **self._params)
-            self._sides, self._told = dict(search_space), set()
-        box, names = self._box, list(search_space)
-        sign = -1.0 if study.direction == StudyDirection.MINIMIZE else 1.0
-        pending = []
-        for other in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.RUNNING)):
-            if other.number == trial.number or other.number in self._told or not _inside(search_space, other):
-                continue
-            point = [_place(search_space[name], other.params[name]) for name in names]
-            if other.state == TrialState.RUNNING:
-                pending.append(point)
+        box = self._box_for(study, search_space)
+        signs = [-1.0 if side == StudyDirection.MINIMIZE else 1.0 for side in study.directions]
+        points, values, limits, count = [], [], [], box.n_constraints_
+        for other in study.get_trials(deepcopy=False, states=OVER):
+            if other.number in self._told:
                 continue
             self._told.add(other.number)
-            if other.value is not None and math.isfinite(other.value) and abs(other.value) < 1e150:
-                box.tell(point, sign * other.value)
-        box.set_pending(pending)
+            if not _inside(box, search_space, other):
+                continue
+            point, seen = _point(search_space, other), _constraints(other)
+            count = len(seen) if count is None else count
+            if other.state == TrialState.COMPLETE and _is_good(other.values) and len(seen) == count:
+                points.append(point)
+                values.append([sign * v for sign, v in zip(signs, other.values, strict=True)])
+                limits.append(seen)
+            else:
+                box.fail(point)
+        box.tell_many(points, values if len(signs) > 1 else [v[0] for v in values], limits)
+        running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        pending = [t for t in running if t.number != trial.number and _inside(box, search_space, t)]
+        box.set_pending([_point(search_space, other) for other in pending])
         if box.n_told_ < box.n_initial:
             return {}
-        return {name: _value(side, v) for (name, side), v in zip(search_space.items(), box.ask(), strict=True)}
+        asked = zip(search_space.items(), box.ask(), strict=True)
+        return {name: _value(side, v) for (name, side), v in asked if v is not None}
+
+    def _box_for(self, study: Study, space: dict[str, BaseDistribution]) -> BoxUCB:
+        """Return the box of these parameters, made anew where they, or what is known of their presence, changed."""
+        conditions = self._presence.conditions(space)
+        made_for = (list(space.items()), conditions, len(study.directions))
+        if self._box is None or made_for != self._made_for:
+            seed = np.random.SeedSequence(self._seed, spawn_key=(len(space),))
+            self._box = BoxUCB(
+                [_side(side) for side in space.values()],
+                conditions=conditions,
+                objectives=len(study.directions),
+                random_state=np.random.default_rng(seed),
+                **self._params,
+            )
+            self._made_for, self._told = made_for, set()
+        return self._box
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return a random value: for the first trials and for parameters that not all trials have."""
+        """Return a random value: for the first trials, and for parameters that no finished trial had."""
         return self._random.sample_independent(study, trial, param_name, param_distribution)
 
     def reseed_rng(self) -> None:
@@ -117,7 +169,76 @@ class SqueakSampler(optuna.samplers.BaseSampler):
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
-        """Do nothing: results are read when the next trial begins."""
+        """Keep what is seen of the constraints with the trial; results are read when the next trial begins."""
+        if self._constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
+            seen = [float(number) for number in self._constraints_func(trial)]
+            if any(math.isnan(number) for number in seen):
+                raise ValueError(f"the constraints of trial {trial.number} must be numbers; they are {seen}")
+            study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, seen)
+
+
+class _Presence:
+    """With which values of the categories of a trial a parameter was there, and with which it was not."""
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.counts: Counter[str] = Counter()
+        self.pairs: Counter[tuple[str, str]] = Counter()
+        """How many trials had both."""
+        self.with_value: Counter[tuple[str, str, int]] = Counter()
+        """How many trials had the first parameter, and the second with that value."""
+
+    def see(self, trial: FrozenTrial) -> None:
+        """Take in a trial that named all its parameters."""
+        self.trials += 1
+        self.counts.update(trial.params.keys())
+        for parent, side in trial.distributions.items():
+            if isinstance(side, CategoricalDistribution):
+                value = int(side.to_internal_repr(trial.params[parent]))
+                self.pairs.update((name, parent) for name in trial.params)
+                self.with_value.update((name, parent, value) for name in trial.params)
+
+    def conditions(self, space: dict[str, BaseDistribution]) -> Any:
+        """Return which parameter is there with which values of a category, by numbers; None: all always are."""
+        if all(self.counts[name] == self.trials for name in space):
+            return None
+        parents = [name for name, side in space.items() if isinstance(side, CategoricalDistribution)]
+        parents.sort(key=lambda name: -self.counts[name])  # the most common ones explain first
+        numbers, found = {name: i for i, name in enumerate(space)}, {}
+        for name, i in numbers.items():
+            if self.counts[name] == self.trials:
+                continue
+            for parent in parents:
+                values = self._values(name, parent, _side(space[parent]).choices)
+                if values is not None:
+                    found[i] = (numbers[parent], values)
+                    break
+        return found
+
+    def _values(self, name: str, parent: str, choices: Sequence[int]) -> list[int] | None:
+        """Return with which values of the parent a parameter is there; None: that does not follow from them."""
+        if self.counts[parent] <= self.counts[name]:  # itself, or one that is there no more often
+            return None
+        allowed = []
+        for value in choices:
+            there, seen = self.with_value[name, parent, value], self.with_value[parent, parent, value]
+            if 0 < there < seen:
+                return None
+            if there or not seen:
+                allowed.append(value)
+        return allowed if self.pairs[name, parent] == self.counts[name] and len(allowed) < len(choices) else None
+
+
+def _constraints(trial: FrozenTrial) -> list[float]:
+    """Return what was seen of a trial's constraints, by Optuna's older key for all and its newer ones for each."""
+    attrs = trial.system_attrs
+    named = sorted(key for key in attrs if key.startswith(f"{CONSTRAINTS}:"))
+    return [float(number) for number in [*(attrs.get(CONSTRAINTS) or ()), *(attrs[key] for key in named)]]
+
+
+def _is_good(values: Sequence[float] | None) -> bool:
+    """Tell whether every objective is a finite number that a Gaussian process can take."""
+    return values is not None and all(math.isfinite(value) and abs(value) < 1e150 for value in values)
 
 
 def _side(side: BaseDistribution) -> Any:
@@ -146,17 +267,21 @@ def _value(side: BaseDistribution, value: Any) -> Any:
     return side.to_external_repr(value)
 
 
+def _point(space: dict[str, BaseDistribution], trial: FrozenTrial) -> list[Any]:
+    """Return a trial's values as the sides of the box have them; None where it lacks one."""
+    return [_place(side, trial.params[name]) if name in trial.params else None for name, side in space.items()]
+
+
 def _place(side: BaseDistribution, value: Any) -> Any:
-    """Return a trial's value as the sides of the box have it."""
     return int(side.to_internal_repr(value)) if isinstance(side, CategoricalDistribution) else value
 
 
-def _inside(space: dict[str, BaseDistribution], trial: FrozenTrial) -> bool:
-    """Tell whether a trial has all these parameters, each within its side."""
-    for name, side in space.items():
-        if name not in trial.params:
-            return False
-        value = trial.params[name]
+def _inside(box: BoxUCB, space: dict[str, BaseDistribution], trial: FrozenTrial) -> bool:
+    """Tell whether a trial has parameters, each within its side, and lacks none where none may be lacking."""
+    if not trial.params or not (box.space.has_gaps or space.keys() <= trial.params.keys()):
+        return False
+    for name, value in trial.params.items():
+        side = space.get(name)
         if isinstance(side, CategoricalDistribution):
             if value not in side.choices:
                 return False

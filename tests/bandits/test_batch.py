@@ -152,11 +152,11 @@ def test_regret_of_batches_is_that_of_the_exact_algorithm(problem):
             found.append(regret(f, bandit.pulls_).relative)
         return np.median(found)
 
-    arms = problem[0]
-    exact = median(lambda s: GPUCB(arms, RBF(0.25), noise=0.1, random_state=s))
-    batched = median(lambda s: BatchBKB(arms, RBF(0.25), noise=0.1, random_state=s))
-    auto = median(lambda s: AutoUCB(arms, RBF(0.25), noise=0.1, crossover=30, repeats=1, random_state=s))
-    poor = median(lambda s: BatchBKB(arms, RBF(0.25), noise=0.1, oversampling=0.1, random_state=s))
+    arms, shared = problem[0], {"noise": 0.1, "beta": "logdet"}
+    exact = median(lambda s: GPUCB(arms, RBF(0.25), random_state=s, **shared))
+    batched = median(lambda s: BatchBKB(arms, RBF(0.25), random_state=s, **shared))
+    auto = median(lambda s: AutoUCB(arms, RBF(0.25), crossover=30, repeats=1, random_state=s, **shared))
+    poor = median(lambda s: BatchBKB(arms, RBF(0.25), oversampling=0.1, random_state=s, **shared))
     assert batched <= 1.1 * exact
     assert auto <= 1.1 * exact
     assert poor > 1.1 * exact

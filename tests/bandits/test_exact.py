@@ -74,7 +74,7 @@ def test_posterior_elsewhere_is_the_posterior_of_an_arm_there(arms, rng):
 
 def test_asked_arms_are_the_argmax_of_the_dense_bound(arms, rng):
     f, K, noise = np.sin(5 * arms[:, 0]) + arms[:, 1], RBF(0.3)(arms), 0.1
-    bandit = GPUCB(arms, RBF(0.3), noise=noise, norm=2.0, delta=0.05, random_state=3)
+    bandit = GPUCB(arms, RBF(0.3), noise=noise, norm=2.0, delta=0.05, beta="logdet", random_state=3)
     for t in range(60):
         arm = bandit.ask()
         if t:
@@ -141,7 +141,7 @@ def test_intervals_cover_f_for_all_arms_and_steps():
             coefficients = rng.standard_normal(40)
             f = K @ coefficients
             norm = np.sqrt(coefficients @ f)
-            bandit = GPUCB(arms, RBF(0.2), noise=0.5, norm=norm, delta=0.1, random_state=seed)
+            bandit = GPUCB(arms, RBF(0.2), noise=0.5, norm=norm, delta=0.1, beta="logdet", random_state=seed)
             covered = True
             for _ in range(25):
                 arm = bandit.ask()

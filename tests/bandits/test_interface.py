@@ -281,7 +281,7 @@ def test_a_refit_improves_the_likelihood_and_keeps_the_data(arms):
     f = np.sin(9 * arms[:, 0])
     rng = np.random.default_rng(0)
     for cls in (GPUCB, BKB, BatchBKB, AutoUCB):
-        bandit = cls(arms, RBF(3.0), noise=1.0, refit=[40, 70], random_state=0)
+        bandit = cls(arms, RBF(3.0), noise=1.0, beta="logdet", refit=[40, 70], random_state=0)
         some = rng.integers(0, 80, 30)
         bandit.tell(some, 5 + f[some] + 0.1 * rng.standard_normal(30))
         bandit.run(lambda i: 5 + f[i] + 0.1 * rng.standard_normal(), 60)
@@ -335,3 +335,29 @@ def test_an_arm_without_variance_far_below_the_best_is_no_improvement(forty_arms
     bandit = ExpectedImprovement(np.vstack([np.zeros((1, 2)), forty_arms]), Linear(), random_state=0)
     bandit.run(lambda arm: 1e9 if arm else 0.0, 10)
     assert 0 not in bandit.pulls_[1:]
+
+
+@pytest.mark.parametrize("cls", [GPUCB, BKB, BatchBKB, AutoUCB])
+def test_rewards_in_any_units_give_the_same_pulls_when_they_are_scaled(cls, arms, tmp_path):
+    f = np.sin(9 * arms[:, 0])
+    runs = []
+    for shift, unit in ((0.0, 1.0), (3e4, 250.0)):
+        rng = np.random.default_rng(0)
+        bandit = cls(arms, RBF(0.3), noise=0.2, scale="auto", random_state=0)
+        bandit.run(lambda i: shift + unit * (f[i] + 0.1 * rng.standard_normal()), 40)  # noqa: B023
+        heads = [bandit.rewards_[:k] for k in range(32, 41)]  # a batch is told together
+        assert any(np.allclose([bandit.unit_, bandit.prior_mean_], [np.std(h), np.mean(h)]) for h in heads)
+        assert bandit.noise_ == pytest.approx(0.2 * bandit.unit_)
+        bandit.save(tmp_path / "b.sqk")
+        again = cls.load(tmp_path / "b.sqk")
+        assert (again.scale, again.unit_) == ("auto", bandit.unit_)
+        assert np.array_equal(again.ask(), bandit.ask())
+        runs.append(bandit.pulls_)
+    np.testing.assert_array_equal(*runs)
+    plain = cls(arms, RBF(0.3), noise=0.2, random_state=0).run(lambda i: 3e4 + 250 * f[i], 40)
+    assert len(np.unique(plain.pulls_)) < len(np.unique(runs[0]))  # without, the first arms look the best for ever
+
+
+def test_a_scale_that_is_none_of_those_known_is_refused(arms):
+    with pytest.raises(ValueError, match="scale"):
+        GPUCB(arms, RBF(0.3), scale="wide")

@@ -36,6 +36,7 @@ def of(bandit):
 
 BANDITS = {
     "GPUCB": (room.GPUCB, {}),
+    "GPUCB, scaled": (room.GPUCB, {"scale": "auto", "beta": 2.0}),
     "GPUCB, other widths and mean": (room.GPUCB, {"beta": 2.0, "prior_mean": 0.5, "noise": 0.2}),
     "BKB": (room.BKB, {}),
     "BatchBKB": (room.BatchBKB, {}),
@@ -55,7 +56,9 @@ BANDITS = {
 
 def _run(kind, options):
     def run(folder):
-        made = kind(arms(), RBF(0.25), random_state=0, **{"noise": 0.1, **options}).run(rewards(), 50)
+        made = kind(arms(), RBF(0.25), random_state=0, **{"noise": 0.1, "beta": "logdet", **options}).run(
+            rewards(), 50
+        )
         new = made.posterior(np.array([[0.5, 0.5], [0.1, 0.9]]))
         return {**of(made), "new mean": new[0], "new std": new[1]}
 
@@ -70,7 +73,7 @@ for _name, (_kind, _options) in BANDITS.items():
 def _(folder):
     found = {}
     for kind in (room.GPUCB, room.BKB, room.AutoUCB):
-        made = kind(arms(), RBF(0.25), random_state=3)
+        made = kind(arms(), RBF(0.25), beta="logdet", random_state=3)
         judge = rewards(1)
         for _ in range(6):
             asked = [int(arm) for arm in (*np.ravel(made.ask()), *np.ravel(made.ask()))]
@@ -89,7 +92,7 @@ def _(folder):
 def _(folder):
     found = {}
     for kind in (room.GPUCB, room.AutoUCB):
-        made = kind(arms(), Matern(0.5), noise=0.3, refit=[16], random_state=0).run(rewards(), 20)
+        made = kind(arms(), Matern(0.5), noise=0.3, beta="logdet", refit=[16], random_state=0).run(rewards(), 20)
         found[f"{kind.__name__}, pulls"] = made.pulls_[:17]
         found[f"{kind.__name__}, noise"] = float(made.noise_)
         found[f"{kind.__name__}, width"] = float(np.ravel(made.kernel_.length_scale)[0])
@@ -127,7 +130,7 @@ def _(folder):
 def _(folder):
     found = {}
     for kind in (room.GPUCB, room.BKB, room.BatchBKB, room.AutoUCB, room.DictionaryThompson):
-        made = kind(arms(), RBF(0.25), noise=0.1, random_state=0).run(rewards(), 20)
+        made = kind(arms(), RBF(0.25), noise=0.1, beta="logdet", random_state=0).run(rewards(), 20)
         made.save(folder / "b.sqk")
         again = kind.load(folder / "b.sqk").run(rewards(2), 15)
         found |= {f"{kind.__name__}, pulls": again.pulls_, f"{kind.__name__}, mean": again.posterior()[0]}

@@ -15,14 +15,17 @@ from squeak.bandits.runs import Best, Runs, check_indices, check_rewards
 from squeak.bandits.state import SavedBandit
 from squeak.bandits.widths import Evidence, WidthLike, make_width
 from squeak.core import engine
-from squeak.core.checks import check_number, check_positive
-from squeak.core.kernels import diagonal, resolve
+from squeak.core.checks import check_choice, check_number, check_positive
+from squeak.core.kernels import Scaled, diagonal, resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import check_ridge_beside, own_kernel
 
 B = TypeVar("B", bound="Bandit")
+
+FIRST = 8
+"""So many arms are drawn at random before rewards have units of their own, which doubling numbers of them renew."""
 
 KNOWN = (
     "counts_",
@@ -37,6 +40,7 @@ KNOWN = (
     "noise_",
     "prior_mean_",
     "_largest",
+    "unit_",
 )
 """What telling rewards changes, besides the posterior."""
 
@@ -55,9 +59,10 @@ class Bandit(SavedBandit, Runs):
         noise: float = 0.1,
         norm: float = 1.0,
         delta: float = 0.1,
-        beta: WidthLike = "logdet",
+        beta: WidthLike = 2.0,
         prior_mean: float = 0.0,
         refit: str | Iterable[int] | None = None,
+        scale: str | None = None,
         random_state: RandomState = None,
         verbose: int = 0,
     ) -> None:
@@ -75,6 +80,8 @@ class Bandit(SavedBandit, Runs):
         self.beta = make_width(beta)
         self.prior_mean_ = check_number("prior_mean", prior_mean)
         self.refit = refit_steps(refit)
+        self.scale = None if scale is None else check_choice("scale", scale, "auto")
+        self.unit_ = 1.0
         self.verbose = int(verbose)
         self._seed = draw_seed(random_state)
         n = n_rows(rows)
@@ -195,7 +202,8 @@ class Bandit(SavedBandit, Runs):
         if not self.active_.any():
             raise ValueError("every arm is retired: add arms before asking")
         with self._whole():
-            chosen = [self._first()] if not (self._pulls or self._pending) else self._choose(limit)
+            known = len(self._pulls) + len(self._pending)
+            chosen = [self._first()] if known < (FIRST if self.scale else 1) else self._choose(limit)
         self._pending += chosen
         return chosen
 
@@ -233,14 +241,30 @@ class Bandit(SavedBandit, Runs):
         np.add.at(told["sums_"], arms, values)
         with self._whole({name: copy(getattr(self, name)) for name in KNOWN}):
             self.__dict__.update(told)  # at once, so that rewards are known or not
-            if (
-                any(self._refitted < step <= self.n_told_ for step in self.refit)
-                and np.count_nonzero(self.counts_) > 1
-            ):
+            scaled = self.scale is not None and self._is_due(FIRST * 2**i for i in range(40))
+            if scaled:
+                self._take_units()
+            if self._is_due(self.refit) and np.count_nonzero(self.counts_) > 1:
                 self.fit_hyperparameters()
+            elif scaled:
+                self._start()
             else:
                 self._learn(distinct, totals, times)
         self._refitted = self.n_told_
+
+    def _is_due(self, steps: Iterable[int]) -> bool:
+        """Tell whether the rewards just told reach one of some numbers."""
+        return any(self._refitted < step <= self.n_told_ for step in steps)
+
+    def _take_units(self) -> None:
+        """Put kernel, noise and prior mean into the units of the rewards told so far."""
+        spread = float(np.std(self._rewards)) or self.unit_
+        ratio = spread / self.unit_
+        inner = self.kernel_
+        times = (inner.kernel, inner.factor * ratio**2) if isinstance(inner, Scaled) else (inner, ratio**2)
+        self.kernel_, self.noise_ = times[1] * times[0], self.noise_ * ratio
+        self._largest *= ratio**2
+        self.prior_mean_, self.unit_ = float(np.mean(self._rewards)), spread
 
     def _reward(self, arm: int, value: Any) -> float:
         return float(check_rewards(value, np.array([arm]), self.prior_mean_)[0])
@@ -370,7 +394,11 @@ class Bandit(SavedBandit, Runs):
             Of the same class.
         """
         spread, mean = float(self.rewards_.std()) or 1.0, float(self.rewards_.mean())
-        given = self._parameters() | {"noise": spread * self.noise_, "prior_mean": mean} | self._options()
+        given = (
+            self._parameters()
+            | {"scale": None, "noise": spread * self.noise_, "prior_mean": mean}
+            | self._options()
+        )
         made = type(self)(self.arms_, spread**2 * self.kernel_, random_state=self._seed, **given)
         made.tell(self.pulls_, self.rewards_)
         return made

@@ -55,7 +55,7 @@ class UniformArms(Bandit):
 
     Parameters
     ----------
-    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`.
 
     Examples
@@ -108,7 +108,7 @@ class ExpectedImprovement(_Improvement):
 
     Parameters
     ----------
-    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`; beta is not used.
 
     References
@@ -135,7 +135,7 @@ class ProbabilityOfImprovement(_Improvement):
 
     Parameters
     ----------
-    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`; beta is not used.
 
     References
@@ -166,7 +166,7 @@ class GPBUCB(ExactBandit):
     ----------
     batch_size : int
         Arms asked for at once; 10,000 at most are.
-    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`.
 
     References
@@ -223,7 +223,7 @@ class SorUCB(BKB):
 
     Parameters
     ----------
-    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`BKB`.
 
     References
@@ -253,7 +253,7 @@ class DictionaryThompson(BKB):
 
     Parameters
     ----------
-    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, oversampling, noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`BKB`; beta is not used.
 
     References
@@ -313,7 +313,7 @@ class RandomFeatureUCB(BKB):
     kernel : RBF, Laplacian, Matern or a scaled one
     n_features : int
         Two for each frequency, its cosine and its sine; an odd number is rounded up.
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`.
 
     References

@@ -116,7 +116,7 @@ class BatchBKB(SparseBandit):
         ratio, exceeds the factor. Batches are then larger, and each arm takes a time of order A·m more.
     max_batch : int, optional
         The largest number of arms in a batch, such as the number of machines. The default, and the most, is 10,000.
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`.
 
     References

@@ -110,7 +110,7 @@ class BKB(SparseBandit):
         "arm" tosses one coin per arm, as above. "pull" tosses one for each pull, as the algorithm is printed: an
         arm is in the dictionary if any of its coins is heads, with probability 1 − (1 − min(1,
         oversampling·σ̃_i²))^n_i, which is no larger.
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`.
 
     References

@@ -36,7 +36,9 @@ class GPUCB(ExactBandit):
 
     μ and s are the mean and the standard deviation of a Gaussian process, given all t rewards. Repeated pulls of an
     arm are counted, so a step takes a time of order A·u + u² for A arms of which u were pulled. The regret grows
-    like γ_t·√t with γ_t = ½·logdet(I + K_t/λ). Scale rewards to mean 0 and a spread of about 1 first.
+    like γ_t·√t with γ_t = ½·logdet(I + K_t/λ) where ``beta="logdet"``; the default is narrower, does better in
+    practice, and has no such guarantee. Scale rewards to mean 0 and a spread of about 1 first, or give
+    ``scale="auto"``.
 
     Parameters
     ----------
@@ -49,14 +51,17 @@ class GPUCB(ExactBandit):
     norm : float
         A bound F on ‖f − prior_mean‖ in the kernel's space; it is about the range of f.
     delta : float
-        The intervals hold for all arms and steps with probability 1 − delta.
-    beta : {"logdet", "theory", "theory-sum", "public"}, float or Width
-        The width β of the intervals; the guide on bandits compares them. A number is in posterior standard
-        deviations.
+        With the theorem's widths the intervals hold for all arms and steps with probability 1 − delta.
+    beta : float, {"logdet", "theory", "theory-sum", "public"} or Width
+        The width β of the intervals; the guide on bandits compares them. A number, such as the default of 2, is in
+        posterior standard deviations, and no theorem holds for it. "logdet" is the theorem's.
     prior_mean : float
         The expected reward of an arm of which nothing is known.
     refit : None, "doubling" or numbers of rewards
         When the length scale, the noise and the prior mean are fitted to the rewards by marginal likelihood.
+    scale : None or "auto"
+        "auto" draws the first eight arms at random, and takes the mean and the spread of the rewards told for the
+        prior mean and for the unit of kernel and noise; again at 16, 32, … rewards. ``unit_`` is the spread taken.
     random_state : None, int, RandomState or Generator
         The seed, which decides the first arm only.
     verbose : int
@@ -103,7 +108,7 @@ class AutoUCB(BatchBKB):
         The number of pulls per distinct arm before the change; batches pay when arms are pulled again and again.
     oversampling, batch_factor, stopping, max_batch
         As in :class:`BatchBKB`.
-    noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`.
 
     Examples

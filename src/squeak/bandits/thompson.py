@@ -23,7 +23,7 @@ class ThompsonSampling(ExactBandit):
 
     Parameters
     ----------
-    arms, kernel, noise, norm, delta, beta, prior_mean, refit, random_state, verbose
+    arms, kernel, noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`; beta is not used.
 
     References

@@ -12,7 +12,7 @@ For the exact posterior Σ_s log(1 + σ²_{s−1}(x_s)) = logdet(I + K_t/λ), an
 itself: it holds for all arms and all steps with probability 1 − δ (the theory page, "Bandits"; equation 7.5 of
 Carratino's thesis is the same with a looser constant). For a dictionary the two ``theory`` forms hold at the
 papers' oversampling (theorem 21 of the thesis, corrected), and ``logdet`` is the practical one. ``public`` is the
-form of the authors' code; no theorem is known for it.
+form of the authors' code; no theorem is known for it, nor for a constant, such as the default of 2.
 """
 
 from __future__ import annotations

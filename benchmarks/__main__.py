@@ -1,6 +1,6 @@
 """Run the benchmarks: ``python -m benchmarks [name ...]``; results, pages and pictures are written anew.
 
-``python -m benchmarks tables --help``, falkon or streams, tells the options of the three sections that have some.
+``python -m benchmarks tables --help``, falkon, streams or searches, tells the options of those that have some.
 """
 
 import importlib
@@ -28,6 +28,7 @@ ALL = (
     "online",
     "streams",
     "bandits",
+    "searches",
     "graphs",
 )
 
@@ -35,8 +36,8 @@ if __name__ == "__main__":  # processes that a benchmark starts import this modu
     given = sys.argv[1:]
     first = next((place for place, word in enumerate(given) if word.startswith("-")), len(given))
     names, options = given[:first] or ALL, given[first:]
-    if options and list(names) not in (["tables"], ["falkon"], ["streams"]):
-        sys.exit("options belong to one benchmark: python -m benchmarks tables --help, falkon or streams --help")
+    if options and list(names) not in (["tables"], ["falkon"], ["streams"], ["searches"]):
+        sys.exit("options belong to one benchmark: python -m benchmarks tables, falkon, streams or searches --help")
     for name in names:
         if name not in ALL:
             sys.exit(f"no benchmark is called {name!r}; there are {', '.join(ALL)}")

@@ -1,7 +1,9 @@
 """The Optuna sampler: every kind of parameter, both directions, conditional spaces, parallel trials."""
 
 import math
+import multiprocessing
 import pickle
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -177,22 +179,32 @@ def test_several_objectives_are_searched_for_the_volume_of_their_front():
     assert 0 < found["SqueakSampler"] < found["RandomSampler"] / 2
 
 
+def storage(kind, folder):
+    if kind == "sqlite":
+        return optuna.storages.RDBStorage(f"sqlite:///{folder / 'study.db'}")
+    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / "study.log")))
+
+
+def work(kind, folder, seed):
+    """Run trials of the shared study in a process of its own; return how many trials of others the sampler knew."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler = SqueakSampler(seed=seed, n_initial=4)
+    study = optuna.load_study(study_name="s", storage=storage(kind, folder), sampler=sampler)
+    study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=10)
+    return len(sampler._told)
+
+
 @pytest.mark.slow
-def test_processes_share_a_study_in_a_file(tmp_path):
-    """Two samplers, each with a connection of its own: each learns what the other's trials gave."""
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    studies = [
-        optuna.create_study(
-            study_name="s", storage=url, load_if_exists=True, sampler=SqueakSampler(seed=i, n_initial=4)
-        )
-        for i in range(2)
-    ]
-    for _ in range(8):
-        for study in studies:
-            study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.4) ** 2, n_trials=1)
-    assert len(studies[0].trials) == 16
-    assert [study.sampler._box.n_told_ for study in studies] == [14, 15]
-    assert studies[0].best_value < 1e-3
+@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+def test_processes_share_a_study_in_a_file_and_go_on_with_it_later(kind, tmp_path):
+    optuna.create_study(study_name="s", storage=storage(kind, tmp_path))
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        jobs = [pool.submit(work, kind, tmp_path, seed) for seed in range(2)]
+        assert max(job.result() for job in jobs) > 10  # trials of the other process among them
+    assert work(kind, tmp_path, 2) == 29  # all before, and its own but the last
+    study = optuna.load_study(study_name="s", storage=storage(kind, tmp_path))
+    assert len(study.trials) == 30
+    assert study.best_value < 1e-3
 
 
 def test_threads_of_one_study_lose_no_trial():

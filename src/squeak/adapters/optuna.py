@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -71,7 +72,11 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         if seed is not None and random_state is not None:
             raise ValueError("seed and random_state are the same: give one of them")
         self._seed = draw_seed(random_state if seed is None else seed)
-        self._constraints_func = constraints_func
+        self._keeper = None
+        if constraints_func is not None:
+            with warnings.catch_warnings():  # Optuna calls constraints experimental
+                warnings.simplefilter("ignore")
+                self._keeper = optuna.samplers.TPESampler(constraints_func=constraints_func)
         self._params = params
         BoxUCB([(0.0, 1.0)], **params)  # refuse bad parameters now, not in the middle of a study
         self._random = optuna.samplers.RandomSampler(seed=self._seed % 2**32)
@@ -170,11 +175,8 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
         """Keep what is seen of the constraints with the trial; results are read when the next trial begins."""
-        if self._constraints_func is not None and state in (TrialState.COMPLETE, TrialState.PRUNED):
-            seen = [float(number) for number in self._constraints_func(trial)]
-            if any(math.isnan(number) for number in seen):
-                raise ValueError(f"the constraints of trial {trial.number} must be numbers; they are {seen}")
-            study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, seen)
+        if self._keeper is not None:
+            self._keeper.after_trial(study, trial, state, values)
 
 
 class _Presence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,19 +13,15 @@ from squeak.bandits.evidence import fit_hyperparameters, refit_steps
 from squeak.bandits.posterior import Posterior
 from squeak.bandits.runs import Best, Runs, check_indices, check_rewards
 from squeak.bandits.state import SavedBandit
+from squeak.bandits.units import FIRST, InUnits
 from squeak.bandits.widths import Evidence, WidthLike, make_width
 from squeak.core import engine
 from squeak.core.checks import check_choice, check_number, check_positive
-from squeak.core.kernels import Scaled, diagonal, resolve
+from squeak.core.kernels import diagonal, resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray, Rows
 from squeak.samplers.base import check_ridge_beside, own_kernel
-
-B = TypeVar("B", bound="Bandit")
-
-FIRST = 8
-"""So many arms are drawn at random before rewards have units of their own, which doubling numbers of them renew."""
 
 KNOWN = (
     "counts_",
@@ -45,7 +41,7 @@ KNOWN = (
 """What telling rewards changes, besides the posterior."""
 
 
-class Bandit(SavedBandit, Runs):
+class Bandit(SavedBandit, InUnits, Runs):
     """Base of the bandits over arms: ``ask`` which arm to pull, ``tell`` what it gave.
 
     Between calls: ``counts_`` and ``sums_`` hold every reward told, ``pending_`` every pull asked and not told yet.
@@ -256,16 +252,6 @@ class Bandit(SavedBandit, Runs):
         """Tell whether the rewards just told reach one of some numbers."""
         return any(self._refitted < step <= self.n_told_ for step in steps)
 
-    def _take_units(self) -> None:
-        """Put kernel, noise and prior mean into the units of the rewards told so far."""
-        spread = float(np.std(self._rewards)) or self.unit_
-        ratio = spread / self.unit_
-        inner = self.kernel_
-        times = (inner.kernel, inner.factor * ratio**2) if isinstance(inner, Scaled) else (inner, ratio**2)
-        self.kernel_, self.noise_ = times[1] * times[0], self.noise_ * ratio
-        self._largest *= ratio**2
-        self.prior_mean_, self.unit_ = float(np.mean(self._rewards)), spread
-
     def _reward(self, arm: int, value: Any) -> float:
         return float(check_rewards(value, np.array([arm]), self.prior_mean_)[0])
 
@@ -381,27 +367,6 @@ class Bandit(SavedBandit, Runs):
             fitted = {"kernel_": found.kernel, "noise_": found.noise, "prior_mean_": found.mean}
             self.__dict__.update(fitted | {"_largest": largest})
             self._start()
-
-    def in_units_of_rewards(self: B) -> B:
-        """Return the bandit anew, its prior in the units of the rewards told so far.
-
-        The prior mean is their mean; kernel and noise are multiplied to their spread. The new bandit has the same
-        seed, is told the same rewards, and has nothing pending.
-
-        Returns
-        -------
-        Bandit
-            Of the same class.
-        """
-        spread, mean = float(self.rewards_.std()) or 1.0, float(self.rewards_.mean())
-        given = (
-            self._parameters()
-            | {"scale": None, "noise": spread * self.noise_, "prior_mean": mean}
-            | self._options()
-        )
-        made = type(self)(self.arms_, spread**2 * self.kernel_, random_state=self._seed, **given)
-        made.tell(self.pulls_, self.rewards_)
-        return made
 
     def _landmarks(self, pulled: IntArray) -> IntArray | None:
         """Return which of the pulled arms carry the likelihood; None: all of them."""

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from squeak.bandits.box_model import BoxModel
+from squeak.bandits.box_points import PointsTold
 from squeak.bandits.fronts import Direction, non_dominated
 from squeak.bandits.posterior import improvement, upper_bound
 from squeak.bandits.runs import Best, Runs, check_factor
@@ -22,7 +23,7 @@ from squeak.bandits.surface import Surface
 from squeak.core import engine
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.seeds import PROBE, SAMPLE, RandomState, draw_seed, generator_at
-from squeak.core.types import Array, BoolArray, IntArray
+from squeak.core.types import Array, IntArray
 from squeak.samplers.base import own_kernel
 
 LITTLE = 3e-3
@@ -41,7 +42,7 @@ CAUTION = 6.0
 """The power of the chance that a trial does not fail: a border between labels looks like noise, and too likely."""
 
 
-class BoxUCB(SavedBox, Runs):
+class BoxUCB(SavedBox, PointsTold, Runs):
     """Choose the next point of a box by a Gaussian process, with ask and tell. Values are maximised.
 
     Each step looks at Sobol points over the box, moved by a random shift, and at points around the best one so far,
@@ -139,14 +140,8 @@ class BoxUCB(SavedBox, Runs):
         if self.space.width > qmc.Sobol.MAXDIM:
             raise ValueError(f"the box has {self.space.width:,} columns; {qmc.Sobol.MAXDIM:,} are the most")
         self._seed = draw_seed(random_state)
-        self._rows: Array = np.zeros((64, self.space.width))
-        self._values: Array = np.zeros(64)
-        self._extra: Array = np.zeros((64, self.objectives - 1))  # further objectives, then constraints
-        self._tried: list[Array] = []  # every point told or failed, from the first failure on
-        self._failed: list[float] = []  # 1 where it failed, else −1
-        self._pulls: list[Any] = []
         self._asked = 0
-        self._pending: list[Array] = []
+        self._begin()
         self._surface = Surface(self._model, self.kernel, self.space)
         self._goals = [self._surface, *(self._more() for _ in range(1, self.objectives))]
         self._limits: list[Surface] = []  # constraints
@@ -211,30 +206,12 @@ class BoxUCB(SavedBox, Runs):
             raise ValueError(
                 f"{len(points)} points have {len(values)} values and {len(limits)} sets of constraints"
             )
-        told = [
-            (self.space.encode(point), *self._checked(point, value, numbers))
-            for point, value, numbers in zip(points, values, limits, strict=True)
-        ]
-        if not told:
-            return
-        if {len(extra) for _, _, extra in told} != {self._extra.shape[1]}:
-            if self.n_told_ or len({len(extra) for _, _, extra in told}) > 1:
-                raise ValueError("tell the same number of constraints at every point")
-            self._extra = np.zeros((len(self._values), len(told[0][2])))
-            self._limits = [self._more(level=True) for _ in range(len(told[0][2]) + 1 - self.objectives)]
-        self._drop(points)
-        for point, (row, reward, extra) in zip(points, told, strict=True):
-            n = self.n_told_
-            if n == len(self._values):
-                for name in ("_rows", "_values", "_extra"):
-                    array = getattr(self, name)
-                    setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
-            self._rows[n], self._values[n], self._extra[n] = row, reward, extra
-            self._pulls.append(np.array(point, dtype=np.float64) if self.space.is_real else list(point))
-            if self._failed:
-                self._try(row, -1.0)
-        with engine.single_blas():
-            self._learn(len(points))
+        constraints = self._keep(points, values, limits)
+        if constraints:
+            self._limits = [self._more(level=True) for _ in range(constraints)]
+        if points:
+            with engine.single_blas():
+                self._learn(len(points))
 
     def fail(self, point: Any) -> None:
         """Tell that a point has no value because its trial failed; the search then avoids what is like it.
@@ -251,57 +228,11 @@ class BoxUCB(SavedBox, Runs):
         with engine.single_blas():
             self._learn_failures(1)
 
-    def _try(self, row: Array, label: float) -> None:
-        self._tried.append(row)
-        self._failed.append(label)
-
     def _next_arms(self, limit: int | None) -> list[Any]:
         return [self.ask()]
 
-    def _reward(self, point: Any, value: Any) -> float:
-        if isinstance(value, bool | str | None) or not np.isfinite(float(value)):
-            raise ValueError(f"the value at {point!r} is {value!r}: tell finite numbers only")
-        if not abs(float(value)) < 1e150:
-            raise ValueError(f"the value {value!r} is too large for float64: scale it")
-        return float(value)
-
-    def _checked(self, point: Any, value: Any, constraints: Any) -> tuple[float, list[float]]:
-        """Return the first objective, and the others with the constraints."""
-        if self.objectives > 1 and (isinstance(value, str) or len(np.atleast_1d(value)) != self.objectives):
-            raise ValueError(f"the value at {point!r} is {value!r}: tell {self.objectives} numbers")
-        first, *others = [value] if self.objectives == 1 else list(value)
-        return self._reward(point, first), [self._reward(point, number) for number in [*others, *constraints]]
-
     def _tell(self, points: list[Any], values: list[float]) -> None:
         self.tell_many(points, values)
-
-    def forget(self, point: Any) -> None:
-        """Give up a point that was asked for and will not be told.
-
-        Parameters
-        ----------
-        point : sequence of values
-        """
-        if not self._drop([point]):
-            raise ValueError(f"the point {point!r} is not pending; {len(self._pending)} others are")
-
-    def _drop(self, points: list[Any]) -> int:
-        """Give up pending points; return how many of them there were."""
-        before = len(self._pending)
-        for row in map(self.space.encode, points):
-            there = [i for i, other in enumerate(self._pending) if np.abs(other - row).max() < 1e-9]
-            if there:
-                del self._pending[there[0]]
-        return before - len(self._pending)
-
-    def set_pending(self, points: Any) -> None:
-        """Say which points are on their way, whoever asked for them; those asked before are forgotten.
-
-        Parameters
-        ----------
-        points : sequence of points
-        """
-        self._pending = [self.space.encode(point) for point in points]
 
     def _learn(self, new: int) -> None:
         n = self.n_told_
@@ -316,16 +247,6 @@ class BoxUCB(SavedBox, Runs):
         labels = np.array(self._failed)
         rng = generator_at(self._seed, SAMPLE, 1, len(labels))
         self._failures.learn(np.array(self._tried), labels, rng, first=self.n_initial, new=new)
-
-    @property
-    def n_constraints_(self) -> int | None:
-        """How many constraints are told at each point; None before the first."""
-        return self._extra.shape[1] + 1 - self.objectives if self.n_told_ else None
-
-    @property
-    def _allowed(self) -> BoolArray:
-        """Which of the points told satisfy every constraint."""
-        return np.asarray((self._extra[: self.n_told_, self.objectives - 1 :] <= 0).all(axis=1))
 
     def _scores(self, X: Array, pending: Array) -> Array:
         """Return the logarithm of what rows promise: improvement times the chance that all constraints hold."""
@@ -420,30 +341,3 @@ class BoxUCB(SavedBox, Runs):
         fitted, surface = self._surface.fitted_at, self._surface
         variance = float(self._model.predict(self._rows[i : i + 1])[1][0]) if fitted else np.nan
         return Best(i, copy(self._pulls[i]), float(self._values[i]), surface.spread * math.sqrt(variance))
-
-    @property
-    def front_(self) -> IntArray:
-        """The numbers of the points told that satisfy the constraints and that no other such point dominates."""
-        points = np.flatnonzero(self._allowed)
-        return points[non_dominated(self.rewards_.reshape(self.n_told_, -1)[points])]
-
-    @property
-    def pulls_(self) -> list[Any]:
-        """The points told, in order."""
-        return [copy(point) for point in self._pulls]
-
-    @property
-    def rewards_(self) -> Array:
-        """The values told, in order; of several objectives one column for each."""
-        n, extra = self.n_told_, self._extra[: self.n_told_, : self.objectives - 1]
-        return self._values[:n].copy() if self.objectives == 1 else np.column_stack([self._values[:n], extra])
-
-    @property
-    def pending_(self) -> list[Any]:
-        """The points asked and not told yet, in the order they were asked."""
-        return [self.space.decode(row) for row in self._pending]
-
-    @property
-    def told_(self) -> tuple[list[Any], Array]:
-        """The points told, in order, and their values."""
-        return self.pulls_, self.rewards_

@@ -141,7 +141,7 @@ class _Likelihood:
         W = root.T @ root - np.multiply.outer(alpha, alpha / amplitude)
         by_noise = float(W.diagonal() @ (ratio / self.counts)) + self.total - len(self.counts)
         X = X - X.mean(axis=0)  # products of differences, from products of rows: nothing may cancel
-        weights = W * inner._slopes(X, X) * factor
+        weights = W * _steepness(inner, X) * factor
         squares = weights.sum(axis=1) @ X**2 - np.einsum("ij,ij->j", X, weights @ X)
         return squares / np.square(inner.length_scale), -0.5 * (by_noise - self.within / (ratio * amplitude))
 
@@ -298,7 +298,7 @@ class _Knobs:
     def is_radial(self) -> bool:
         """Whether the slopes of the likelihood are known."""
         inner = self.kernel.kernel if isinstance(self.kernel, Scaled) else self.kernel
-        return isinstance(inner, RBF | Matern)
+        return isinstance(inner, RBF) or (isinstance(inner, Matern) and inner.nu > 0.5)
 
     def slopes(self, by_column: Array, by_noise: float) -> Array:
         """Return derivatives by theta, of those by the logarithm of each column's width and that of the noise."""
@@ -322,6 +322,14 @@ class _Knobs:
         for owner, value in self._owners:
             owner.length_scale = value * factor
         return self._scratch
+
+
+def _steepness(kernel: Any, X: Array) -> Array:
+    """Return k′ with ∇ₓk(x, y) = k′·(x − y)/width²: −k of an RBF, and the next rougher kernel of a Matern."""
+    if isinstance(kernel, RBF):
+        return -gram(kernel, X)
+    ratio = kernel.nu / (kernel.nu - 1.0)
+    return -ratio * gram(Matern(np.asarray(kernel.length_scale) / math.sqrt(ratio), nu=kernel.nu - 1.0), X)
 
 
 def _with_widths(kernel: Any) -> list[Any]:

@@ -72,7 +72,7 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         if seed is not None and random_state is not None:
             raise ValueError("seed and random_state are the same: give one of them")
         self._seed = draw_seed(random_state if seed is None else seed)
-        self._keeper = None
+        self._keeper: Any = None
         if constraints_func is not None:
             with warnings.catch_warnings():  # Optuna calls constraints experimental
                 warnings.simplefilter("ignore")

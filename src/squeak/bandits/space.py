@@ -230,7 +230,7 @@ class Space:
         if isinstance(point, str) or len(point) != len(self.sides):
             raise ValueError(f"a point has {len(self.sides)} values; this is {point!r}")
         places = [self._place(side, value) for side, value in zip(self.sides, point, strict=True)]
-        return self._without(np.array([c for place in places for c in place])[None, :])[0]
+        return self._without(np.array([[c for place in places for c in place]])).reshape(-1)
 
     def _place(self, side: Any, value: Any) -> list[float]:
         """Return the columns of a value: of one that is not there the middle, or no value of the category."""

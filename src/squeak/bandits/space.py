@@ -248,7 +248,7 @@ class Space:
     def _there(self, rows: Array) -> Iterator[tuple[int, BoolArray]]:
         """Yield each side with a condition, parents first, and in which rows it is there."""
         for child, parent, allowed in self._conditions:
-            yield child, ((rows[:, self._parts[parent]] > 0) & allowed).any(axis=1)
+            yield child, np.asarray(((rows[:, self._parts[parent]] > 0) & allowed).any(axis=1))
 
     def decode(self, row: Array) -> Any:
         """Return the point of a row: an array where every side is real, else a list."""

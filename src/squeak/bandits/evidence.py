@@ -329,7 +329,8 @@ def _steepness(kernel: Any, X: Array) -> Array:
     if isinstance(kernel, RBF):
         return -gram(kernel, X)
     ratio = kernel.nu / (kernel.nu - 1.0)
-    return -ratio * gram(Matern(np.asarray(kernel.length_scale) / math.sqrt(ratio), nu=kernel.nu - 1.0), X)
+    rougher = Matern(np.asarray(kernel.length_scale) / math.sqrt(ratio), nu=kernel.nu - 1.0)
+    return np.asarray(-ratio * gram(rougher, X))
 
 
 def _with_widths(kernel: Any) -> list[Any]:

@@ -52,7 +52,10 @@ class Edges:
 
     def with_weights(self, weights: Array) -> Edges:
         """Return the same pairs with other weights."""
-        return Edges(self.n_nodes, self.u, self.v, weights)
+        same = Edges(self.n_nodes, self.u, self.v, weights)
+        if "ascending" in self.__dict__:  # of the pairs alone
+            same.__dict__["ascending"] = self.ascending
+        return same
 
     def on_nodes(self, n_nodes: int) -> Edges:
         """Return the same edges on more nodes."""
@@ -68,12 +71,25 @@ class Edges:
 
     def adjacency(self) -> Any:
         """Return the symmetric adjacency matrix, CSR; parallel edges are added up."""
-        return self._adjacency.copy()
+        return self.matrix.copy()
 
     @cached_property
-    def _adjacency(self) -> Any:
-        """Each edge from its larger node first: rows of sorted edges then come out sorted."""
+    def ascending(self) -> bool:
+        """Whether the pairs are all different and in the order of ``triu(A).nonzero()``."""
+        u, v = self.u, self.v
+        return bool(np.all((u[1:] > u[:-1]) | ((u[1:] == u[:-1]) & (v[1:] > v[:-1]))))
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The adjacency matrix, not to be changed; of ascending edges the sum of two halves that are sorted."""
         n, u, v = self.n_nodes, self.u.astype(np.int32), self.v.astype(np.int32)
+        if self.ascending:
+            starts = np.zeros(n + 1, dtype=np.int32)
+            np.cumsum(np.bincount(u, minlength=n), out=starts[1:])
+            upper = sp.csr_matrix((self.weights, v, starts), shape=(n, n))
+            lower = upper.T.tocsr()
+            upper.has_canonical_format = lower.has_canonical_format = True
+            return lower + upper
         ends = np.concatenate([v, u]), np.concatenate([u, v])
         A = sp.coo_matrix((np.concatenate([self.weights, self.weights]), ends), (n, n)).tocsr()
         A.sum_duplicates()
@@ -98,7 +114,7 @@ class Edges:
     def _components(self) -> tuple[int, IntArray]:
         if self.parents_from_first is not None:
             return 1, np.zeros(self.n_nodes, dtype=np.int64)
-        count, labels = sp.csgraph.connected_components(self._adjacency, directed=False)
+        count, labels = sp.csgraph.connected_components(self.matrix, directed=False)
         return int(count), labels.astype(np.int64)
 
     @cached_property
@@ -106,7 +122,7 @@ class Edges:
         """The parent of every node as seen from node 0, −1 of itself; None where some are not reached."""
         if self.n_nodes == 0:
             return None
-        reached, parents = sp.csgraph.breadth_first_order(self._adjacency, 0, return_predecessors=True)
+        reached, parents = sp.csgraph.breadth_first_order(self.matrix, 0, return_predecessors=True)
         if len(reached) < self.n_nodes:
             return None
         parents[0] = -1
@@ -189,9 +205,9 @@ def merged(edges: Edges) -> Edges:
 
 def merged_places(edges: Edges) -> tuple[Edges, Any]:
     """Return the merged graph and the place in it of each of the edges given."""
-    key = edges.u * edges.n_nodes + edges.v
-    if len(key) < 2 or np.all(key[1:] > key[:-1]):
+    if edges.ascending:
         return edges, slice(None)
+    key = edges.u * edges.n_nodes + edges.v
     by_v = stable_order(edges.v, edges.n_nodes)
     order = by_v[stable_order(edges.u[by_v], edges.n_nodes)]
     key = key[order]
@@ -249,13 +265,13 @@ def bridges(edges: Edges) -> NDArray[np.bool_]:
     parents = rooted_forest(edges)
     down = parents[edges.v] == edges.u
     tree = down | (parents[edges.u] == edges.v)
-    marks = generator_at(0).integers(2**64, size=int((~tree).sum()), dtype=np.uint64)
+    others, tree = np.flatnonzero(~tree), np.flatnonzero(tree)
+    marks = generator_at(0).integers(2**64, size=len(others), dtype=np.uint64)
     sums = np.zeros(edges.n_nodes, dtype=np.uint64)
-    np.add.at(sums, edges.u[~tree], marks)
-    np.subtract.at(sums, edges.v[~tree], marks)
-    below = _sums_below(sums, parents)
-    child = np.where(down, edges.v, edges.u)
-    found[tree] = below[child[tree]] == 0
+    np.add.at(sums, edges.u[others], marks)
+    np.subtract.at(sums, edges.v[others], marks)
+    child = np.where(down[tree], edges.v[tree], edges.u[tree])
+    found[tree] = _sums_below(sums, parents)[child] == 0
     return found
 
 

@@ -33,9 +33,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh, qr
 
+from squeak.core import engine
 from squeak.core.types import Array, IntArray
 from squeak.graphs.edges import Edges, certain_edges, merged_places
-from squeak.graphs.solver import NormalisedSystem
+from squeak.graphs.solver import FEW, NormalisedSystem, one_by_one
 
 Block = NDArray[np.floating]
 
@@ -98,9 +99,13 @@ class SlowDirections:
         return self._system.dtype == np.float64 or self.smallest >= SINGLE
 
     def _solved(self, block: Array) -> Array:
-        """Return the solutions, as far as they come; few columns are faster one by one."""
+        """Return the solutions, as far as they come; few columns are faster one by one.
+
+        At a small eigenvalue the residual of conjugate gradients falls from step to step: what the least residual
+        of the Krylov space would have seen, the last step has seen as well.
+        """
         parts = np.hsplit(block, block.shape[1]) if block.shape[1] < MORE else [block]
-        return np.hstack([self._system.attempt(part, self.tolerance, LIMIT)[0] for part in parts])
+        return np.hstack([self._system.attempt(part, self.tolerance, LIMIT, within=True)[0] for part in parts])
 
     def _in_range(self, block: Block) -> Array:
         return self._flat.removed(np.asarray(block, dtype=np.float64))
@@ -163,7 +168,8 @@ MOST = 4096
 SETTLED = 0.95
 """The part of the edges whose standard error must be small enough."""
 
-TILE = 32_768
+TILE = 16_384
+"""Pairs at a time: what is between fits the processor's cache."""
 
 
 class ProjectedResistances:
@@ -200,14 +206,22 @@ class ProjectedResistances:
             self._columns.append(slow.removed(z, t))
             local.add_squares(*self._columns[-1], total)
             self.n_projections += z.shape[1]
-            if n_projections is None:
-                noisy = total / self.n_projections
-                spread = noisy * np.sqrt(2.0 / self.n_projections)
-                small = spread <= error * np.minimum(exact + noisy, 1.0)
-                if (certain | small).mean() >= SETTLED:
-                    break
-        self.leverage: Array = np.clip(exact + total / self.n_projections, local.known, 1.0)
+            if n_projections is None and self._settled(exact, total, error, certain) >= SETTLED * len(edges):
+                break
+        self.leverage: Array = exact  # which is not needed any more
+        for here in engine.tiles(len(edges), TILE):
+            exact[here] += total[here] / self.n_projections
+            np.clip(exact[here], local.known[here], 1.0, out=exact[here])
         self.leverage[certain] = 1.0
+
+    def _settled(self, exact: Array, total: Array, error: float, certain: NDArray[np.bool_]) -> int:
+        """Return how many edges are certain or have a standard error that is small enough."""
+        count, rate = 0, error / np.sqrt(2.0 / self.n_projections)
+        for here in engine.tiles(len(total), TILE):
+            noisy = total[here] / self.n_projections
+            small = noisy <= rate * np.minimum(exact[here] + noisy, 1.0)
+            count += np.count_nonzero(certain[here] | small)
+        return count
 
     def scores(self, u: IntArray, v: IntArray, weights: Array, between: Array) -> Array:
         """Return a·r for pairs of nodes of one component, a the given weights.
@@ -256,12 +270,12 @@ def _right_sides(
     signs = (2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, count=width) - 1.0).astype(
         system.dtype
     )
-    q = signs.take(np.frombuffer(rng.bytes(m), dtype=np.uint8), axis=0)
-    ends, values = np.empty((m, 2), dtype=np.int32), np.empty((m, 2), dtype=system.dtype)
-    ends[:, 0], ends[:, 1] = edges.u, edges.v
-    values[:, 0] = np.sqrt(edges.weights)
-    np.negative(values[:, 0], out=values[:, 1])
-    y = sp.csc_matrix((values.ravel(), ends.ravel(), np.arange(0, 2 * m + 1, 2, dtype=np.int32)), shape=(n, m)) @ q
+    bits, few = np.frombuffer(rng.bytes(m), dtype=np.uint8), width <= FEW
+    q = signs.T.copy().take(bits, axis=1).T if few else signs.take(bits, axis=0)
+    root, starts = np.sqrt(edges.weights).astype(system.dtype), np.arange(m + 1, dtype=np.int32)
+    halves = (sp.csc_matrix((root, ends.astype(np.int32), starts), shape=(n, m)) for ends in (edges.u, edges.v))
+    left, right = (one_by_one(half, q) if few else half @ q for half in halves)
+    y = left - right
     if ridge > 0:
         y += np.sqrt(ridge) * rng.choice([-1.0, 1.0], size=(n, width))
     y *= system.scale[:, None]
@@ -281,45 +295,61 @@ class _Local:
     def __init__(self, u: IntArray, v: IntArray, weights: Array, between: Array, diagonal: Array) -> None:
         self._u, self._v = u.astype(np.int32), v.astype(np.int32)
         self.known: Array = np.empty(len(u))
-        self._factors = np.empty((len(u), 4), dtype=np.float32)
-        for start in range(0, len(u), TILE):  # what is between fits the processor's cache
-            here = slice(start, start + TILE)
-            self._fill(here, weights[here], between[here], diagonal[self._u[here]], diagonal[self._v[here]])
+        self._factors = np.empty((4, len(u)), dtype=np.float32)
+        roots = np.sqrt(diagonal)
+        for here in engine.tiles(len(u), TILE):
+            self._fill(here, weights[here], between[here], diagonal, roots)
         if between is weights:
             np.minimum(self.known, 1.0, out=self.known)
 
-    def _fill(self, here: slice, weights: Array, between: Array, du: Array, dv: Array) -> None:
+    def _fill(self, here: slice, weights: Array, between: Array, diagonal: Array, roots: Array) -> None:
         """Solve with L_SS = [[d_u, −b], [−b, d_v]] by what else is at the two ends, s_u = d_u − b and s_v alike.
 
         With h = s_u·s_v/(s_u + s_v), b_eᵀ(L_SS)⁻¹ is (s_v, −s_u)/((s_u + s_v)·(b + h)) and b_eᵀ(L_SS)⁻¹b_e is
         1/(b + h): no digits cancel where the edge is far heavier than all others of its ends.
         """
-        su, sv = np.maximum(du - between, 0.0), np.maximum(dv - between, 0.0)
+        u, v = self._u[here], self._v[here]
+        su, sv = (np.maximum(diagonal.take(ends) - between, 0.0) for ends in (u, v))
         both = su + sv
         both[both == 0] = 1.0
-        su, sv = su / both, sv / both
-        through = between + su * (sv * both)
-        self.known[here] = weights / through
-        root, ru, rv = np.sqrt(weights) / through, np.sqrt(du), np.sqrt(dv)
-        sv *= root
+        su /= both
+        sv /= both
+        both *= sv
+        both *= su
+        both += between
+        np.divide(weights, both, out=self.known[here])
+        root = np.sqrt(weights)
+        root /= both
         su *= root
-        for column, factor in enumerate((ru * sv, between / ru * su, -rv * su, -between / rv * sv)):
-            self._factors[here, column] = factor
+        sv *= root
+        ru, rv = roots.take(u), roots.take(v)
+        factors = self._factors[:, here]
+        np.multiply(ru, sv, out=factors[0], casting="same_kind")
+        np.multiply(between / ru, su, out=factors[1], casting="same_kind")
+        np.multiply(-rv, su, out=factors[2], casting="same_kind")
+        np.multiply(-between / rv, sv, out=factors[3], casting="same_kind")
 
     def add_squares(self, z: NDArray[np.floating], t: NDArray[np.floating], total: Array) -> None:
-        """Add Σ (m_u − m_v)² over the columns, for t = Nz."""
-        if z.shape[1] == 0:
-            return
-        for start in range(0, len(total), TILE):
-            here = slice(start, start + TILE)
-            u, v, f = self._u[here], self._v[here], self._factors[here]
+        """Add Σ (m_u − m_v)² over the columns, for t = Nz; a few columns one by one, for rows that short are slow."""
+        if z.shape[1] > FEW:
+            self._add_squares(z, t, total)
+        else:
+            for column in range(z.shape[1]):
+                self._add_squares(z[:, column].copy(), t[:, column].copy(), total)
+
+    def _add_squares(self, z: NDArray[np.floating], t: NDArray[np.floating], total: Array) -> None:
+        """Add them for a block of columns, or for one column."""
+        for here in engine.tiles(len(total), TILE):
+            u, v, f = self._u[here], self._v[here], self._factors[:, here]
+            if z.ndim == 2:
+                f = f[:, :, None]
             m = t.take(u, axis=0)
-            m *= f[:, 0, None]
-            for values, ends, column in ((z, u, 1), (t, v, 2), (z, v, 3)):
+            m *= f[0]
+            for values, ends, factor in ((z, u, f[1]), (t, v, f[2]), (z, v, f[3])):
                 part = values.take(ends, axis=0)
-                part *= f[:, column, None]
+                part *= factor
                 m += part
-            total[here] += np.einsum("ij,ij->i", m, m)
+            total[here] += m * m if z.ndim == 1 else np.einsum("ij,ij->i", m, m)
 
 
 FAR = 1e15

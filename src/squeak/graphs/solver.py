@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
+from squeak.core import engine
 from squeak.core.types import Array
 from squeak.graphs.edges import Edges
 
@@ -27,6 +28,9 @@ THIN = 3.0
 
 FEW = 3
 """Columns up to which products are taken one by one."""
+
+TILE = 65_536
+"""Entries of the matrix that are scaled at a time: what is between fits the processor's cache."""
 
 SHIFT = 1e-10
 """Added to the unit diagonal of a singular system before it is factored; the iteration makes up for it."""
@@ -63,14 +67,16 @@ class NormalisedSystem:
     """
 
     def __init__(self, edges: Edges, shift: float | Array = 0.0, *, single: bool = False) -> None:
-        A = edges.adjacency()
+        A = edges.matrix
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self.diagonal = np.asarray(A.sum(axis=1)).ravel() + shift
         self.diagonal[self.diagonal == 0] = 1.0  # nodes without edges: 0 = 0
         self.scale = 1.0 / np.sqrt(self.diagonal)
-        repeats = np.diff(A.indptr)
-        A.data *= np.repeat(self.scale, repeats) * self.scale[A.indices]
-        self.N = A.astype(self.dtype) if single else A
+        rows, data = np.repeat(self.scale, np.diff(A.indptr)), np.empty(A.nnz, dtype=self.dtype)
+        for here in engine.tiles(A.nnz, TILE):
+            rows[here] *= self.scale.take(A.indices[here])
+            np.multiply(A.data[here], rows[here], out=data[here], casting="same_kind")
+        self.N = sp.csr_matrix((data, A.indices, A.indptr), shape=A.shape)
         self._by_column = self.N.T  # the same matrix, for it is symmetric
         self.n_edges = len(edges)
         self.singular = bool(np.max(shift) <= 0) or self._some_component_is_singular(A, shift)
@@ -85,12 +91,7 @@ class NormalisedSystem:
 
     def product(self, block: Any) -> Any:
         """Return N times a block; a few columns go one by one, more by columns of N: the faster ways in scipy."""
-        if block.shape[1] > FEW:
-            return self._by_column @ block
-        out = np.empty_like(block, order="F")
-        for column in range(block.shape[1]):
-            out[:, column] = self.N @ np.ascontiguousarray(block[:, column])
-        return out
+        return self._by_column @ block if block.shape[1] > FEW else one_by_one(self.N, block)
 
     def solve(self, y: Any, tolerance: float) -> Any:
         """Return x with (L + diag(shift))·x = y to a relative residual in the normalised form."""
@@ -114,16 +115,29 @@ class NormalisedSystem:
             raise SolverError(f"the solver stopped after {MOST_ITERATIONS} iterations; loosen the tolerance")
         return z, residual
 
-    def attempt(self, y: Any, tolerance: Any, limit: int) -> tuple[Any, Any, bool]:
-        """Return z, the residual and whether all columns reached their tolerance, by diagonal scaling alone."""
+    def attempt(self, y: Any, tolerance: Any, limit: int, *, within: bool = False) -> tuple[Any, Any, bool]:
+        """Return z, the residual and whether all columns reached their tolerance, by diagonal scaling alone.
+
+        ``within``: it is enough that some vector of the Krylov space has so small a residual: the least has the
+        square 1/Σ 1/ρᵢ², ρᵢ the residuals on the way.
+        """
         y = np.asarray(y, dtype=self.dtype, order="F" if y.shape[1] <= FEW else "C")
         scale = np.sqrt(np.einsum("ij,ij->j", y, y, dtype=np.float64))
         z, residual = np.zeros_like(y), y.copy(order="K")
-        done = not scale.any() or self._iterate(z, residual, tolerance, scale, None, limit)
+        done = not scale.any() or self._iterate(z, residual, tolerance, scale, None, limit, within)
         return np.ascontiguousarray(z), np.ascontiguousarray(residual), done
 
     @np.errstate(over="ignore", invalid="ignore")
-    def _iterate(self, z: Any, residual: Any, tolerance: Any, scale: Array, precondition: Any, limit: int) -> bool:
+    def _iterate(
+        self,
+        z: Any,
+        residual: Any,
+        tolerance: Any,
+        scale: Array,
+        precondition: Any,
+        limit: int,
+        within: bool = False,
+    ) -> bool:
         """Run conjugate gradients from z on, in place; tell whether every column reached the tolerance.
 
         A column that has reached it stays as it is: residuals may rise again where a small eigenvalue is met.
@@ -133,7 +147,7 @@ class NormalisedSystem:
         w = residual if precondition is None else precondition(residual)
         p = w.copy(order="K")
         change = np.empty_like(p)
-        rho = _dots(residual, w)
+        rho, least = _dots(residual, w), scale**2
         for _ in range(limit):
             q = self.product(p)
             np.subtract(p, q, out=q)
@@ -146,7 +160,8 @@ class NormalisedSystem:
             if not np.isfinite(size).all():  # an eigenvalue beyond what the type resolves
                 z[:] = 0.0
                 return False
-            done |= size <= goal
+            least = least * _ratio(size, size + least) if within else size
+            done |= least <= goal
             if done.all():
                 return True
             w = residual if precondition is None else precondition(residual)
@@ -166,6 +181,14 @@ class NormalisedSystem:
             else:
                 self._strong = _multigrid(M, self.dtype, self.scale if self.singular else None)
         return self._strong
+
+
+def one_by_one(matrix: Any, block: Any) -> Any:
+    """Return the product of a sparse matrix with each column of a block, in columns."""
+    out = np.empty((matrix.shape[0], block.shape[1]), dtype=block.dtype, order="F")
+    for column in range(block.shape[1]):
+        out[:, column] = matrix @ np.ascontiguousarray(block[:, column])
+    return out
 
 
 def _dots(a: Any, b: Any) -> Array:

@@ -396,3 +396,23 @@ def test_labels_cross_a_weak_link(n, weight):
     model = HarmonicRegressor(0.01, centred=False).fit(graph, y)
     assert model.n_unreached_ == 0
     np.testing.assert_allclose(model.transduction_[n:], model.transduction_[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("learner", [HarmonicClassifier, HarmonicRegressor])
+def test_a_labelled_node_without_edges_changes_nothing_for_the_others(learner):
+    rng = np.random.default_rng(3)
+    A = np.zeros((14, 14))
+    A[:12, :12] = np.triu(rng.random((12, 12)) < 0.4, 1)
+    A += A.T
+    y = np.full(14, np.nan)
+    y[[0, 5, 9]] = 0, 1, 1
+    alone = learner().fit(sp.csr_matrix(A), y)
+    y[12] = 0
+    beside = learner().fit(sp.csr_matrix(A), y)
+    np.testing.assert_allclose(beside.transduction_[:12], alone.transduction_[:12], atol=1e-7)
+    assert beside.transduction_[12] == 0
+    assert beside.n_unreached_ == 1
+    if learner is HarmonicClassifier:
+        np.testing.assert_allclose(beside.scores_[:12], alone.scores_[:12], atol=1e-7)
+        return
+    assert beside.transduction_[13] == 0.5  # the mean of all labels, for they are all that is known of it

@@ -74,11 +74,12 @@ def _is_graph(X: Any) -> bool:
 
 @dataclass(frozen=True)
 class Harmonic:
-    """The solution: f (centred where asked for), the plain harmonic function, and which nodes labels reach."""
+    """The solution: f (centred where asked for), the plain one, which nodes labels reach, and the labels' mean."""
 
     scores: Array
     plain: Array
     reached: Any
+    mean: Array
 
 
 def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, centred: bool) -> Harmonic:
@@ -87,15 +88,19 @@ def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, 
     With Q = alpha·L + I_S and ỹ the labels less their mean: u = Q⁻¹ỹ, v = Q⁻¹1, and centred f = u −
     (1ᵀu/1ᵀv)·v, which sums to 0. Q·1 = 1_S, so the plain solution is u + mean. Components without a label are
     left out: there f = 0 and the plain solution is the labels' mean. Edges below rounding beside the others of both
-    their ends hold nothing together.
+    their ends hold nothing together. A node without edges tells nothing of others: its label has no part in the
+    mean of ỹ nor its f in the sum, where any other node is labelled.
     """
     n, degrees = graph.n_nodes, graph.degrees()
     felt = graph.weights >= UNFELT * np.minimum(degrees[graph.u], degrees[graph.v])
     graph = graph if felt.all() else graph.take(felt)
     count, where = graph.components()
     reached = np.bincount(where[labelled], minlength=count)[where] > 0
-    mean = values.mean(axis=0)
-    scores, plain = np.zeros((n, values.shape[1])), np.tile(mean, (n, 1))
+    joined = graph.degrees() > 0
+    if not joined[labelled].any():
+        joined[:] = True
+    mean = values[joined[labelled]].mean(axis=0)
+    scores, plain = np.zeros((n, values.shape[1])), np.tile(values.mean(axis=0), (n, 1))
     number = np.cumsum(reached) - 1
     inside = reached[graph.u]
     small = Edges(int(reached.sum()), number[graph.u[inside]], number[graph.v[inside]], graph.weights[inside])
@@ -117,10 +122,11 @@ def solve_harmonic(graph: Edges, labelled: Any, values: Array, alpha: float, *, 
     u = found[:, : values.shape[1]]
     plain[reached] = u + mean
     if not centred:
-        return Harmonic(plain.copy(), plain, reached)
-    v = found[:, -1:]
-    scores[reached] = u - v * (u.sum(axis=0) / v.sum())
-    return Harmonic(scores, plain, reached)
+        return Harmonic(plain.copy(), plain, reached, mean)
+    some = joined[reached]
+    v = np.where(some[:, None], found[:, -1:], 0.0)
+    scores[reached] = u - v * (u[some].sum(axis=0) / v.sum())
+    return Harmonic(scores, plain, reached, mean)
 
 
 def weakest_link(graph: Edges, added: Array) -> float:
@@ -368,8 +374,9 @@ class HarmonicRegressor(RegressorMixin, _HarmonicBase):
         graph, names, index, y, labelled = self._read(X, y, read_values)
         found, graph = self._solve(graph, labelled, y[labelled, None])
         self._keep(graph, names, index)
-        mean = float(y[labelled].mean())
-        self.transduction_ = found.scores[:, 0] + (mean if self.centred else 0.0)
+        self.transduction_ = found.plain[:, 0]
+        if self.centred:
+            self.transduction_ = np.where(found.reached, found.scores[:, 0] + found.mean, self.transduction_)
         self.n_unreached_ = int((~found.reached).sum())
         return self
 

@@ -19,6 +19,7 @@ from tests.commands import ENVIRONMENT, ROOT
 
 pytest.importorskip("starlette", reason="starlette is not installed: nothing was served")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: nothing was served")
+from squeak.cli import serving
 from squeak.cli.answering import Answering
 from squeak.cli.deploying import serve
 from squeak.cli.serving import listening, server_of
@@ -232,11 +233,34 @@ def test_other_paths_methods_hosts_and_types(served):
     assert server.ask("GET", "/etc/passwd") == (404, {"error": "there is no /etc/passwd"})
     assert server.ask("GET", "/predict") == (405, {"error": "GET is not for /predict"})
     assert server.ask("POST", "/predict", b"{}", **{"Content-Type": "text/plain"})[0] == 415
-    assert server.ask("GET", "/health", Host="evil.example")[0] == 400
+    for host, said in (
+        ("evil.example:80", "evil.example"),
+        ("", "nothing"),
+        ("localhost.evil.example", "localhost.evil.example"),
+    ):
+        refused = {"error": f"the header Host names {said}, not this machine"}
+        assert server.ask("GET", "/health", Host=host) == (400, refused)
+    assert server.ask("GET", "/health", Host="LOCALHOST:1")[0] == 200
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as raw:
         raw.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n")
         assert b" 400 " in raw.recv(1000).splitlines()[0]
     assert server.predict(GOOD)[0] == 200
+
+
+def test_too_many_connections_are_told_in_json(served, monkeypatch):
+    server = served("table")
+    monkeypatch.setattr(serving, "CONNECTIONS", 3)
+    open_ones = [server.connect() for _ in range(2)]
+    for connection in open_ones:
+        assert server.ask("GET", "/health", connection=connection)[0] == 200
+    status, said = server.ask("GET", "/health")
+    assert (status, said) == (503, {"error": "the server has 3 connections at most; try again soon"})
+    for connection in open_ones:
+        connection.close()
+    deadline = time.monotonic() + 30
+    while server.ask("GET", "/health")[0] != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def load(server, clients, requests):

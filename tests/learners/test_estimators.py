@@ -97,6 +97,24 @@ def test_names_of_columns_are_remembered(frame):
     assert isinstance(table, pd.DataFrame)
 
 
+@pytest.mark.parametrize("name", ["KernelRidge", "RandomFeatureRegressor", "AutoRegressor", "KernelPCA"])
+def test_names_of_a_source_are_those_of_its_columns(name, tmp_path):
+    table = pd.DataFrame({"size": np.arange(40.0), "town": ["Gent", "Mons", "Lille", "Ath"] * 10})
+    table["price"] = table["size"] + 5 * (table["town"] == "Gent")
+    table.to_parquet(tmp_path / "table.parquet")
+    source = squeak.rows(tmp_path / "table.parquet", "price", scale="standard")
+    model = getattr(squeak, name)(random_state=0).fit(source)
+    model.save(tmp_path / "model.sqk")
+    for one in (model, squeak.load(tmp_path / "model.sqk")):
+        assert one.feature_names_in_.tolist() == ["size", "town"]
+        assert one.n_features_in_ == 2
+    if name == "KernelRidge":  # a dictionary of named columns names them as well
+        again = squeak.KernelRidge(dictionary=model.dictionary_).fit(table, table["price"])
+        assert again.feature_names_in_.tolist() == ["size", "town"]
+    arrays = getattr(squeak, name)(random_state=0).fit(squeak.rows(table[["size"]].to_numpy(), table["price"]))
+    assert (arrays.n_features_in_, hasattr(arrays, "feature_names_in_")) == (1, False)
+
+
 def test_polars_frames_come_in(frame):
     polars = pytest.importorskip("polars")
     X, y = frame

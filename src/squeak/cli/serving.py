@@ -7,6 +7,7 @@ import base64
 import hashlib
 import socket
 import tempfile
+from collections.abc import Sized
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +17,9 @@ import anyio.to_thread
 import uvicorn
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -43,18 +44,19 @@ class Application:
 
     def __init__(self, answering: Answering, most_bytes: int) -> None:
         self.answering, self.most_bytes = answering, most_bytes
+        self.connections: Sized = ()  # those of the server, once there is one
         self._one = CapacityLimiter(1)
         self._routes = {"/": self._page, "/health": self._health, "/model": self._model, "/report": self._report}
 
     def bound_to(self, host: str) -> Starlette:
         """Return the application; one that is bound to this machine answers to its names only."""
-        names = [Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"])]
+        names = LOOPBACK[:2] if host in LOOPBACK[:2] else None
         return Starlette(
             routes=[
                 *(Route(path, answer) for path, answer in self._routes.items()),
                 Route("/predict", self._predict, methods=["POST"]),
             ],
-            middleware=names if host in LOOPBACK[:2] else [],
+            middleware=[Middleware(_Gate, names=names, application=self)],
             exception_handlers={RefusedError: _refused, HTTPException: _not_there, Exception: _failed},
         )
 
@@ -106,6 +108,28 @@ class Application:
         return HTMLResponse(content, headers={**SAFE, "Content-Security-Policy": policy})
 
 
+class _Gate:
+    """Refuses what comes under a foreign name, or while too many connections are open.
+
+    ``names``: of this machine, or None where any will do.
+    """
+
+    def __init__(self, app: Any, names: tuple[str, ...] | None, application: Application) -> None:
+        self._app, self._names, self._application = app, names, application
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        host = Headers(scope=scope).get("host", "").partition(":")[0]
+        app = self._app
+        if len(self._application.connections) >= CONNECTIONS:
+            app = _json({"error": f"the server has {CONNECTIONS:,} connections at most; try again soon"}, 503)
+            app.headers["Connection"] = "close"
+        elif self._names is not None and host.lower() not in self._names:
+            app = _json(
+                {"error": f"the header Host names {for_terminal(host) or 'nothing'}, not this machine"}, 400
+            )
+        await app(scope, receive, send)
+
+
 def _json(content: Any, status: int = 200) -> Response:
     return JSONResponse(content, status, headers=SAFE)
 
@@ -134,8 +158,9 @@ def listening(host: str, port: int) -> socket.socket:
 
 def server_of(answering: Answering, host: str, most_bytes: int) -> uvicorn.Server:
     """Return the server of a model; when it is told to end, requests under way are answered first."""
+    application = Application(answering, most_bytes)
     config = uvicorn.Config(
-        Application(answering, most_bytes).bound_to(host),
+        application.bound_to(host),
         http="h11",
         ws="none",
         lifespan="off",
@@ -143,7 +168,9 @@ def server_of(answering: Answering, host: str, most_bytes: int) -> uvicorn.Serve
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS,
+        limit_concurrency=2 * CONNECTIONS,  # beyond this uvicorn itself refuses, in a word
         timeout_graceful_shutdown=SECONDS_TO_END,
     )
-    return uvicorn.Server(config)
+    server = uvicorn.Server(config)
+    application.connections = server.server_state.connections
+    return server

@@ -330,7 +330,7 @@ class _Local:
         np.multiply(-between / rv, sv, out=factors[3], casting="same_kind")
 
     def add_squares(self, z: NDArray[np.floating], t: NDArray[np.floating], total: Array) -> None:
-        """Add Σ (m_u − m_v)² over the columns, for t = Nz; a few columns one by one, for rows that short are slow."""
+        """Add Σ (m_u − m_v)² over the columns, for t = Nz; a few columns go one by one, which is faster."""
         if z.shape[1] > FEW:
             self._add_squares(z, t, total)
         else:

@@ -114,9 +114,7 @@ class AutoLearner(RowLearner):
             found, _ = _in_memory(source)
         if not isinstance(found, np.ndarray):
             raise TypeError("widths are learned along dense columns: pass a dense array or a table")
-        self.preprocessing_ = made = source.preprocessing
-        if isinstance(X, RowSource) and made is not None:
-            self.n_features_in_ = len(made.columns) if made.width is None else made.width
+        self.preprocessing_ = source.preprocessing
         if not classes:
             targets = as_numbers(targets)
             check_finite(targets, "y")
@@ -222,20 +220,6 @@ class AutoLearner(RowLearner):
             raise ValueError("the preprocessing does not make the columns of the tree")
         if len(self.relevance_) != (self.tree_.columns if made is None else len(made.columns)):
             raise ValueError("the columns' relevance does not fit the columns")
-
-    def _restore_columns(self, count: Any, names: Any) -> None:
-        made = self.preprocessing_
-        if made is None:
-            super()._restore_columns(count, names)
-            return
-        fits = type(count) is int and (count >= len(made.columns) if made.width is None else count == made.width)
-        if names is not None:
-            fits &= isinstance(names, list) and len(names) == count and all(isinstance(n, str) for n in names)
-            fits &= made.width is not None or set(made.column_names) <= set(names)
-            self.feature_names_in_ = np.array(names, dtype=object)
-        if not fits:
-            raise ValueError("its columns do not fit the preprocessing")
-        self.n_features_in_ = count
 
     def _width(self) -> int | None:
         return self.tree_.columns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -77,6 +77,8 @@ class RowLearner(StoredLearner):
                     raise
                 raise ValueError(f"{error}; squeak.rows(X, y) makes numbers of columns of text") from None
             X, y = found if targets else (found, None)
+        if encoding is not None:
+            self._set_columns(encoding)
         rows = check_rows(X, self._own_kernel())
         if not self._vectors() and targets:
             y = np.asarray(y)
@@ -108,7 +110,7 @@ class RowLearner(StoredLearner):
         client = cluster()
         if client is not None and not X.repeatable:
             client = None
-        self._n_features_from(X)
+        self._set_columns(X.preprocessing, X.column_names)
         encode = as_numbers if numeric else None
         if run is None:
             return SourceTraining(X, encode, client)
@@ -127,9 +129,17 @@ class RowLearner(StoredLearner):
         checks = {"multi_output": True, "y_numeric": True} if numeric else {}
         return self._array(X, y, weight, targets, **checks)
 
-    def _n_features_from(self, source: RowSource) -> None:
-        self.n_features_in_ = len(source.feature_names)
+    def _set_columns(self, made: Any, names: Sequence[Any] = ()) -> None:
+        """Set how many columns rows have and their names, where they have any: those that predictions ask for.
+
+        ``made``: the preprocessing. ``names``: of the columns where there is none.
+        """
+        if made is not None:
+            names = made.column_names if made.width is None else range(made.width)
+        self.n_features_in_ = len(names)
         self.__dict__.pop("feature_names_in_", None)
+        if names and all(isinstance(name, str) for name in names):
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _rows_for(self, X: Any) -> Rows:
         """Return rows to predict, as the kernel takes them."""

@@ -182,15 +182,31 @@ class StoredLearner(Estimator):
         self.kernel = self.kernel_
 
     def _restore_columns(self, count: Any, names: Any) -> None:
-        """Take back the number of the columns and their names, which must be as many as the rows have."""
-        if count is not None:
-            expected = self._width() if self.preprocessing_ is None else self.preprocessing_.n_features
-            if type(count) is not int or count != expected:
-                raise ValueError(f"it says {count!r} columns, and its rows have {expected}")
-            self.n_features_in_ = count
+        """Take back the number of the columns and their names, which must fit the rows or their preprocessing.
+
+        A table may have had more columns than are used. Files of version 0.1 have no names beside a preprocessing,
+        and may count the numbers that it makes.
+        """
+        made = self.preprocessing_
+        if count is None and names is None:
+            return
+        fits = type(count) is int
+        if fits and made is None:
+            fits = count == self._width()
+        elif fits and names is None:
+            fits = count in (made.n_features, len(made.columns) if made.width is None else made.width)
+            count = len(made.columns) if made.width is None else made.width
+        elif fits:
+            fits = count >= len(made.columns) if made.width is None else count == made.width
         if names is not None:
-            if not isinstance(names, list) or len(names) != count or not all(isinstance(n, str) for n in names):
-                raise ValueError("the names of its columns do not fit")
+            fits = (
+                fits and isinstance(names, list) and len(names) == count and all(isinstance(n, str) for n in names)
+            )
+            fits = fits and (made is None or made.width is not None or set(made.column_names) <= set(names))
+        if not fits:
+            raise ValueError("the columns that it names do not fit its rows")
+        self.n_features_in_ = count
+        if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from benchmarks import house
 
+import squeak
 from tests.conftest import LONG, SAMPLED
 
 TWICE = '''
@@ -131,3 +132,12 @@ def test_every_entry_of_the_list_of_long_tests_is_there(entry):
     root = Path(__file__).parents[1 if file.startswith("src/") else 0]
     name = rest.partition("[")[0].split(".")[-1]  # an example has its module's path before its name
     assert re.search(rf"^(def|class) {name}", (root / file).read_text(), re.MULTILINE)
+
+
+def test_the_version_is_the_same_everywhere():
+    root = Path(__file__).resolve().parents[1]
+    cited = next(line for line in (root / "CITATION.cff").read_text().splitlines() if line.startswith("version: "))
+    assert cited == f"version: {squeak.__version__}"
+    assert f"\n## {squeak.__version__}\n" in (root / "CHANGELOG.md").read_text()
+    minor = ".".join(squeak.__version__.split(".")[:2])
+    assert f"| {minor} | yes |" in (root / "SECURITY.md").read_text()

@@ -71,3 +71,17 @@ def test_mistakes_get_one_line(file):
     done = command("fit", file, "--target", "y", "--out", file.with_suffix(".sqk"), "--measure")
     assert done.returncode == 2
     assert re.search(r"--measure goes with\s+--dry-run", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("rows", "width", "peak"), [(1_392, 8, 314), (4_177, 8, 902), (6_880, 8, 735), (20_640, 8, 651)]
+)
+def test_the_memory_of_an_automatic_fit_is_that_of_whole_fits(rows, width, peak):
+    """Peaks of processes in MB, as they were measured."""
+    assert 1 / 1.3 < forecast.memory_of_auto(rows, width, None, 4000) / 1e6 / peak < 1.3
+
+
+def test_the_memory_of_an_automatic_fit_grows_with_its_atoms():
+    few, many = (forecast.memory_of_auto(5_000, 8, atoms, 4000) for atoms in (500, None))
+    assert few < 0.5 * many
+    assert forecast.memory_of_auto(10**6, 50, None, 4000) > 8 * 5 * 50e6

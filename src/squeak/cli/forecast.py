@@ -32,8 +32,11 @@ START_WORKER, START_CLUSTER = 4.0, 5.0
 HIDDEN = 0.5
 """The part of the time for reading that is hidden behind the work on the block before."""
 
-BASE_MEMORY, COPIES = 450e6, 5.0
-"""Bytes of a process that holds no rows, and how many copies of the rows a fit in memory has at its height."""
+BASE_MEMORY, COPIES, SQUARES = 240e6, 5.0, 5.5
+"""Of a fit in memory at its height: bytes without any rows, copies of the rows, and matrices of its atoms.
+
+Fitted to the peaks of whole fits of tables with 1,400 to 20,640 rows.
+"""
 
 TALK = 1e8
 """Bytes a second between two workers."""
@@ -237,8 +240,24 @@ def of_auto(source: Any, learner: Any) -> Forecast:
         spent += stages[name]
     if spent > limit:  # nothing new is begun after it
         stages = {"start": START, "reading": stages["reading"], "search and models": limit}
-    memory = BASE_MEMORY + COPIES * 8.0 * rows * width
+    memory = memory_of_auto(rows, width, learner.max_atoms, learner.leaf_rows)
     return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)
+
+
+def memory_of_auto(rows: int, width: int, max_atoms: int | None, leaf_rows: int) -> float:
+    """Return the bytes of a fit that chooses everything: rows, square matrices, and kernel values of one model.
+
+    The matrices are those of the atoms of one model or, where there are local experts, of the rows of a part.
+    """
+    from squeak.learners.blend import atoms_for
+    from squeak.learners.composed import ENOUGH_ROWS, WHOLE
+
+    atoms = side = min(rows, atoms_for(rows, max_atoms))
+    kept = 0 if atoms == rows else min(rows, max(ENOUGH_ROWS, 50 * atoms)) * atoms
+    if rows > WHOLE * leaf_rows:
+        part = math.ceil(rows / 2 ** math.ceil(math.log2(rows / leaf_rows)))
+        side = max(side, min(part, atoms_for(part, max_atoms)))
+    return BASE_MEMORY + 8.0 * (COPIES * rows * width + SQUARES * side**2) + 4.0 * kept
 
 
 def of_dictionary(source: Any, sampler: Any, workers: int | None, memory: float) -> Forecast:

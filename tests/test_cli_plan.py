@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from squeak import KernelRidge, rows
+from squeak import AutoRegressor, KernelRidge, rows
 from squeak.cli import forecast
 from squeak.kernels import RBF
 from tests.commands import command
@@ -78,10 +78,10 @@ def test_mistakes_get_one_line(file):
 )
 def test_the_memory_of_an_automatic_fit_is_that_of_whole_fits(rows, width, peak):
     """Peaks of processes in MB, as they were measured."""
-    assert 1 / 1.3 < forecast.memory_of_auto(rows, width, None, 4000) / 1e6 / peak < 1.3
+    assert 1 / 1.3 < forecast.memory_of_auto(rows, width, AutoRegressor()) / 1e6 / peak < 1.3
 
 
 def test_the_memory_of_an_automatic_fit_grows_with_its_atoms():
-    few, many = (forecast.memory_of_auto(5_000, 8, atoms, 4000) for atoms in (500, None))
+    few, many = (forecast.memory_of_auto(5_000, 8, AutoRegressor(max_atoms=atoms)) for atoms in (500, None))
     assert few < 0.5 * many
-    assert forecast.memory_of_auto(10**6, 50, None, 4000) > 8 * 5 * 50e6
+    assert forecast.memory_of_auto(10**6, 50, AutoRegressor()) > 8 * 5 * 50e6

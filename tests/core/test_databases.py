@@ -341,3 +341,25 @@ def test_the_server_keeps_what_is_not_yet_asked_for(postgres, monkeypatch):
     with psycopg.connect(postgres[0]) as connection:
         assert len(squeak.rows(connection, query=ASKED).collect()[0]) == N
     assert fetched.count(300) >= 4
+
+
+def test_times_with_a_zone_come_from_duckdb_as_dates(tmp_path):
+    """By Arrow, and not row by row, which would need pytz."""
+    with duckdb.connect(str(tmp_path / "times.duckdb")) as connection:
+        connection.execute(
+            "CREATE TABLE times AS SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00' + INTERVAL 1 HOUR * range AS moment, "
+            "range % 5 AS y FROM range(100)"
+        )
+        source = squeak.rows(connection, query="SELECT * FROM times ORDER BY moment", target="y")
+        assert [type(column).__name__ for column in source.preprocessing.columns] == ["DateColumn"]
+        assert source.collect()[0][:, 0] == pytest.approx(19_723 + np.arange(100) / 24)
+
+
+def test_dates_as_text_are_told(tmp_path):
+    days = pd.date_range("2024-01-01", periods=40).astype(str)
+    frame = pd.DataFrame({"day": days, "y": np.arange(40.0)})
+    with pytest.warns(UserWarning, match="'day' holds dates as text, and is learned as 40 categories"):
+        squeak.rows(frame, target="y").collect()
+    few = pd.DataFrame({"day": list(days[:4]) * 10, "y": np.arange(40.0)})
+    squeak.rows(few, target="y").collect()
+    squeak.rows(frame, target="y", categories={"day": "onehot"}).collect()

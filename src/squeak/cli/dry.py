@@ -17,10 +17,12 @@ WINDOW = 5
 
 def in_memory(source: Any, learner: Any, *, measure: bool = False) -> str:
     """Return the page of a fit that chooses everything by itself; ``measure``: with times that are measured."""
+    from squeak.cli.forecast import memory_of_auto, of_auto, weighed_rows
+
     name, time_budget = type(learner).__name__, learner.time_budget
     classes = name == "AutoClassifier"
-    rows, width = source.n_rows, len(source.feature_names)
-    held = "" if rows is None else f": {quantity(8.0 * rows * width)} as numbers, and several times that in all"
+    rows, width = weighed_rows(source), len(source.feature_names)
+    held = "all rows, as numbers" if rows is None else f"about {quantity(memory_of_auto(rows, width, learner))}"
     limit = (
         "--time-budget ends it earlier" if time_budget is None else f"nothing new is tried after {time_budget:g} s"
     )
@@ -29,12 +31,10 @@ def in_memory(source: Any, learner: Any, *, measure: bool = False) -> str:
         f"would do   {name}: kernels, metrics, penalties and local experts are tried on rows kept back",
     ]
     if measure:
-        from squeak.cli.forecast import of_auto
-
         lines += of_auto(source, learner).lines()
     else:
         lines += [
-            f"memory     all rows{held}",
+            f"memory     {held}",
             f"time       is not predicted: seconds for a thousand rows, many minutes for a million; {limit}",
         ]
     return _page(lines)
@@ -90,7 +90,10 @@ def _page(lines: list[str], costs: list[str] | None = None) -> str:
 
 
 def _recognised(source: Any, classes: bool) -> list[str]:
-    rows = "not counted yet" if source.n_rows is None else f"{source.n_rows:,}"
+    from squeak.cli.forecast import weighed_rows
+
+    about = weighed_rows(source)
+    rows = "not counted yet" if about is None else f"{'' if source.n_rows is not None else 'about '}{about:,}"
     parts = "1 part" if source.n_parts == 1 else f"{source.n_parts:,} parts"
     known = source.preprocessing
     width = len(source.feature_names)

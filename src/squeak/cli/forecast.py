@@ -240,11 +240,11 @@ def of_auto(source: Any, learner: Any) -> Forecast:
         spent += stages[name]
     if spent > limit:  # nothing new is begun after it
         stages = {"start": START, "reading": stages["reading"], "search and models": limit}
-    memory = memory_of_auto(rows, width, learner.max_atoms, learner.leaf_rows)
+    memory = memory_of_auto(rows, width, learner)
     return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)
 
 
-def memory_of_auto(rows: int, width: int, max_atoms: int | None, leaf_rows: int) -> float:
+def memory_of_auto(rows: int, width: int, learner: Any) -> float:
     """Return the bytes of a fit that chooses everything: rows, square matrices, and kernel values of one model.
 
     The matrices are those of the atoms of one model or, where there are local experts, of the rows of a part.
@@ -252,6 +252,7 @@ def memory_of_auto(rows: int, width: int, max_atoms: int | None, leaf_rows: int)
     from squeak.learners.blend import atoms_for
     from squeak.learners.composed import ENOUGH_ROWS, WHOLE
 
+    max_atoms, leaf_rows = learner.max_atoms, learner.leaf_rows
     atoms = side = min(rows, atoms_for(rows, max_atoms))
     kept = 0 if atoms == rows else min(rows, max(ENOUGH_ROWS, 50 * atoms)) * atoms
     if rows > WHOLE * leaf_rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from squeak.data.target_columns import Column, TargetColumn, category_column, fo
 from squeak.data.targets import targets_as_numbers
 
 SCALES = (None, "standard", "robust")
+A_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]|$)")
 CATEGORIES = (None, "onehot", "codes", "target", "auto")
 FILLS = (None, "mean", "median")
 
@@ -183,6 +185,14 @@ def _column(name: str, columns: list[Any], pieces: list[Piece], request: Request
         raise InputError(where.words(f"column {name!r} is text"), *ways, _leave_out(name))
     if isinstance(how, str):
         found = _values(name, columns, where)
+        if not as_text and len(found) > FEW and all(A_DATE.match(value) for value in found):
+            warnings.warn(
+                where.words(
+                    f"column {name!r} holds dates as text, and is learned as {len(found):,} categories: make dates "
+                    "of them first, by a cast in the query or by pandas.to_datetime"
+                ),
+                stacklevel=2,
+            )
         if how == "auto":
             how = "target" if len(found) > FEW and where.target is not None else "onehot"
         if how == "target":

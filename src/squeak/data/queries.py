@@ -59,8 +59,8 @@ def query_reader(source: Any, query: Any) -> StreamReader:
         return StreamReader(lambda: _from_sqlalchemy(source, query))
     if not isinstance(query, str):
         raise TypeError(f"query is text for this database; it is a {type(query).__name__}")
-    if type(source).__module__.partition(".")[0] == "duckdb":
-        return StreamReader(lambda: _duckdb(source.sql(query)))
+    if type(source).__module__.partition(".")[0] in ("duckdb", "_duckdb"):  # the second from version 1.5 on
+        return StreamReader(lambda: _from_duckdb(source, query))
     if hasattr(source, "fetchmany") and hasattr(source, "execute"):
         return StreamReader(lambda: _from_cursor(source, query))
     if hasattr(source, "cursor"):
@@ -97,11 +97,27 @@ def _is_sqlalchemy(source: Any) -> bool:
 
 
 def _duckdb(relation: Any) -> Iterator[Any]:
-    """Yield the batches of a DuckDB relation; versions before 1.5 have another name for its reader."""
+    """Yield the batches of a DuckDB relation."""
+    yield from _arrow(_duckdb_reader(relation))
+
+
+def _duckdb_reader(relation: Any) -> Any:
+    """Return the reader of a DuckDB relation, for which versions before 1.5 have another name."""
     if relation is None:
         raise ValueError("the query gives no rows: it must be a SELECT")
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-    yield from _arrow(reader(FETCHED_ROWS))
+    return reader(FETCHED_ROWS)
+
+
+def _from_duckdb(connection: Any, query: str) -> Iterator[Any]:
+    """Yield the rows of a query, by a cursor of its own where a result of the connection is still open."""
+    try:
+        reader = _duckdb_reader(connection.sql(query))
+    except Exception as error:
+        if "unfinished result" not in str(error):
+            raise
+        reader = _duckdb_reader(connection.cursor().sql(query))
+    yield from _arrow(reader)
 
 
 def _arrow(source: Any) -> Iterator[Any]:

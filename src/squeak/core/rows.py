@@ -11,6 +11,8 @@ import scipy.sparse as sp
 
 from squeak.core.types import IntArray, Rows
 
+ENCODE = "squeak.rows(X, y) makes numbers of text and dates"
+
 
 def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int = 0) -> Rows:
     """Return ``X`` as rows that ``kernel`` takes, or raise one clear error that names the row.
@@ -88,7 +90,7 @@ def _numbers_from_objects(array: Any, first_row: int) -> Any:
             return array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"rows must be numbers (from row {first_row} on): {error}") from None
-    raise TypeError(f"rows must be numbers; these are of type {array.dtype}: encode text and dates first")
+    raise TypeError(f"rows must be numbers; these are of type {array.dtype}; {ENCODE}")
 
 
 def _check_sparse(X: Any, kernel: Any, width: int | None, first_row: int) -> Rows:
@@ -143,7 +145,7 @@ def refuse_hidden(values: Any, name: str = "rows", first_row: int = 0) -> None:
         kinds = getattr(some, "dtype", None)
     for kind in kinds if isinstance(kinds, Iterable) else [kinds]:
         if str(kind).lower().startswith(("date", "time", "duration")):
-            raise TypeError(f"{name} must be numbers; there are dates ({kind}): encode text and dates first")
+            raise TypeError(f"{name} must be numbers; there are dates ({kind}); {ENCODE}")
 
 
 def n_rows(rows: Rows) -> int:

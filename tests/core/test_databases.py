@@ -347,8 +347,8 @@ def test_times_with_a_zone_come_from_duckdb_as_dates(tmp_path):
     """By Arrow, and not row by row, which would need pytz."""
     with duckdb.connect(str(tmp_path / "times.duckdb")) as connection:
         connection.execute(
-            "CREATE TABLE times AS SELECT TIMESTAMPTZ '2024-01-01 00:00:00+00' + INTERVAL 1 HOUR * range AS moment, "
-            "range % 5 AS y FROM range(100)"
+            "CREATE TABLE times AS SELECT range % 5 AS y, "
+            "TIMESTAMPTZ '2024-01-01 00:00:00+00' + INTERVAL 1 HOUR * range AS moment FROM range(100)"
         )
         source = squeak.rows(connection, query="SELECT * FROM times ORDER BY moment", target="y")
         assert [type(column).__name__ for column in source.preprocessing.columns] == ["DateColumn"]

@@ -3,8 +3,8 @@ Choose alpha from one pass
 ==========================
 
 :class:`~squeak.KernelRidgeCV` has the exact leave-one-out error of every alpha from two passes over the rows.
-Too small an alpha follows the noise, too large a one flattens the function. ``alpha="auto"`` in
-:class:`~squeak.KernelRidge` chooses in the same pass that fits.
+If alpha is too small, the function follows the noise, and if it is too large, the function becomes flat.
+``alpha="auto"`` in :class:`~squeak.KernelRidge` chooses alpha in the same pass that fits the model.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ X = rng.uniform(-3, 3, (400, 1))
 y = np.sin(3 * X[:, 0]) * np.exp(-0.2 * X[:, 0] ** 2) + 0.4 * rng.standard_normal(400)
 
 # %%
-# The errors of all alphas, and what the best of them predicts.
+# The left panel shows the errors of all alphas, and the right one what the best of them predicts.
 path = KernelRidgeCV(RBF(0.3), alphas=np.geomspace(1e-4, 1e3, 29), max_atoms=100, random_state=0).fit(X, y)
 auto = KernelRidge(RBF("auto"), alpha="auto", max_atoms=100, random_state=0).fit(X, y)
 print(f"leave-one-out: alpha {path.alpha_:.3g}; automatic: alpha {auto.alpha_:.3g}, kernel {auto.kernel_}")

@@ -21,7 +21,7 @@ model = KernelClassifier(RBF(0.6), alpha=1.0, loss="logistic", max_atoms=60, ran
 print(f"accuracy on 4,000 new rows: {model.score(X[16_000:], y[16_000:]):.3f}")
 
 # %%
-# The probability of the second class over the plane.
+# The figure shows the probability of the second class over the plane.
 across, up = np.meshgrid(np.linspace(-2, 3, 150), np.linspace(-1.5, 2, 100))
 grid = np.column_stack([across.ravel(), up.ravel()])
 chance = model.predict_proba(grid)[:, 1].reshape(across.shape)

@@ -18,7 +18,7 @@ clean = np.column_stack([turn * np.cos(turn), turn * np.sin(turn)]) / 4
 noisy = clean + 0.15 * rng.standard_normal(clean.shape)
 
 # %%
-# Twelve components on 150 atoms.
+# We keep twelve components, on a dictionary of 150 atoms.
 pca = KernelPCA(12, kernel=RBF(0.5), max_atoms=150, random_state=0).fit(noisy)
 found = pca.inverse_transform(pca.transform(noisy))
 

@@ -23,7 +23,7 @@ strays = rng.uniform([-5, -4], [5, -2], (10, 2))
 X = rng.permutation(np.vstack([0.6 * rng.standard_normal((18_500, 2)), arc, strays]))
 
 # %%
-# One pass, and a dictionary whose size the data decide; then as many uniform rows.
+# One pass gives a dictionary whose size the data decide. Then as many rows are drawn at random.
 kernel, ridge = RBF(1.0), 8.0
 squeak = Squeak(kernel, ridge=ridge, oversampling=14, random_state=1).fit(X).dictionary_
 uniform = Uniform(kernel, ridge=ridge, max_atoms=len(squeak), random_state=1).fit(X).dictionary_

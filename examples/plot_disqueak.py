@@ -2,9 +2,9 @@
 Dictionaries merged up a tree
 =============================
 
-DISQUEAK learns a dictionary of every part where it lies, and merges them two by two. Only atoms travel. Each
-dot is a dictionary; its number is how many atoms it has. Towards the root the rows behind a dictionary double
-from level to level, its size does not.
+DISQUEAK learns a dictionary of every part of the rows where the part is stored, and merges the dictionaries two
+by two. Only atoms are sent from one place to another. Each dot is a dictionary, and its number says how many atoms
+it has. From one level to the next the number of rows behind a dictionary doubles, and its size hardly changes.
 """
 
 import numpy as np

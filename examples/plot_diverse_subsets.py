@@ -18,7 +18,7 @@ X = rng.uniform(0, 1, (3000, 2))
 k = 25
 
 # %%
-# The work that is done once, then as many subsets of exactly k rows as you like.
+# Some work is done once. Then you can draw as many subsets of exactly k rows as you like.
 dpp = DPP(RBF(0.15), expected_size=k, random_state=0).fit(X)
 diverse = dpp.sample(n_samples=25, k=k)
 uniform = [rng.choice(len(X), k, replace=False) for _ in range(25)]

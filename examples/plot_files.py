@@ -3,8 +3,8 @@ A file larger than memory
 =========================
 
 A row source reads a file block by block, scales columns, turns words into numbers, and never holds more than
-a few blocks. Dictionary and model come out as from memory. The file below is small; the lines are the same
-for one of a hundred gigabytes.
+a few blocks. The dictionary and the model are the same as if the rows were in memory. The file below is small;
+the same lines work for a file of a hundred gigabytes.
 """
 
 import tempfile
@@ -20,7 +20,7 @@ from squeak import KernelRidge
 from squeak.kernels import RBF
 
 # %%
-# Flights, made up: the delay grows through the day, and one carrier has a bad afternoon.
+# These flights are made up: the delay grows through the day, and one carrier has a bad afternoon.
 rng = np.random.default_rng(0)
 n = 60_000
 hour, carrier = rng.uniform(5, 24, n), rng.choice(["AA", "DL", "UA"], n)
@@ -42,7 +42,7 @@ model.save(folder / "model.sqk")
 model = squeak.load(folder / "model.sqk")
 
 # %%
-# A question in the file's own columns.
+# New rows have the columns of the file.
 figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
 hours = np.linspace(5, 24, 100)
 for name, colour in (("AA", "0.6"), ("DL", "#0b6e99"), ("UA", "#d9730d")):

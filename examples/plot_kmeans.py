@@ -3,7 +3,7 @@ Clusters that no straight line parts
 ====================================
 
 k-means draws straight borders between its centres. With a Gaussian kernel the borders are straight in feature
-space and bend around the rows. The example has 20,000 rows, 60 atoms, and needs a few passes.
+space and bend around the rows. The example has 20,000 rows and 60 atoms, and takes a few passes.
 """
 
 import matplotlib.pyplot as plt

@@ -14,7 +14,7 @@ from squeak.kernels import RBF
 from squeak.leverage import exact_leverage_scores
 
 # %%
-# A crowd of 300 rows, 40 rows along a line, and three strays.
+# The data are a crowd of 300 rows, 40 rows along a line, and three strays.
 rng = np.random.default_rng(0)
 crowd = 0.4 * rng.standard_normal((300, 2))
 line = np.column_stack([np.linspace(1.5, 5.0, 40), 0.05 * rng.standard_normal(40)])
@@ -22,7 +22,7 @@ strays = np.array([[-2.5, 1.5], [0.5, 2.5], [3.5, -2.0]])
 X = np.vstack([crowd, line, strays])
 
 # %%
-# A larger ridge blurs: fewer directions stand out, and even the strays count for less.
+# From a larger ridge fewer directions stand out, and even the strays count for less.
 ridges = (0.1, 1.0, 10.0)
 scores = [exact_leverage_scores(X, RBF(0.7), ridge) for ridge in ridges]
 

@@ -21,7 +21,7 @@ def branin(x):
 
 
 # %%
-# The points that were tried, in their order; random search with the same number of calls to compare with.
+# The figure shows the points in the order in which they were tried, beside a random search with as many calls.
 tried, values = [], []
 
 

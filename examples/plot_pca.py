@@ -21,7 +21,7 @@ few = np.concatenate([c + 0.3 * rng.standard_normal((10, 3)) for c in centres])
 X, kernel = rng.permutation(np.concatenate([rng.standard_normal((1880, 3)), few])), RBF(1.0)
 
 # %%
-# The best possible needs all eigenvalues of K.
+# The best possible error needs all eigenvalues of K.
 best = np.linalg.eigvalsh(kernel(X))[:-40].sum()
 
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from squeak.graphs import sparsify, spectral_accuracy
 
 # %%
-# Six clusters of 100 nodes, in a ring: one edge from each to the next.
+# Six clusters of 100 nodes form a ring, with one edge from each to the next.
 G = nx.planted_partition_graph(6, 100, 0.5, 0.0, seed=1)
 G.add_edges_from((100 * c, 100 * (c + 1) % 600) for c in range(6))
 A = sp.triu(nx.to_scipy_sparse_array(G, dtype=float)).tocoo()
@@ -31,7 +31,7 @@ def uniform(kept):
 
 
 # %%
-# The same number of edges each time, two draws.
+# Both ways keep the same number of edges, in two draws each.
 full = (A + A.T).tocsr()
 curves = {"leverage, one coin": [], "leverage, copies": [], "uniform": []}
 for q in (3, 6, 12):

@@ -2,9 +2,10 @@
 Variance starvation
 ===================
 
-All pulls lie in the left half. The exact variance, and BKB's (DTC), stay large on the right, where nothing
-was seen. SoR leaves out what its dictionary cannot see: it is sure that the function is 0 there, never looks,
-and its dictionary starves with it.
+All pulls lie in the left half. On the right, where nothing was seen, the exact variance stays large, and so does
+the variance of BKB (which is called DTC). Another approximation, the subset of regressors (SoR), leaves out what
+its dictionary cannot see. It is sure that the function is 0 on the right, so it never looks there, and its
+dictionary never gets atoms there either.
 """
 
 import matplotlib.pyplot as plt

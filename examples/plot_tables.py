@@ -21,7 +21,7 @@ print(f"R² on new rows: {model.score(table[700:], y[700:]):.3f}")
 print(pd.DataFrame(model.search_)[["stage", "model", "error", "weight"]].to_string())
 
 # %%
-# A row whose other columns are all 0, and the intervals that hold 90% of the targets there.
+# The figure shows rows whose other columns are all 0, and the intervals that hold 90% of the targets there.
 line = pd.DataFrame(0.0, index=range(200), columns=table.columns).assign(a=np.linspace(-2, 2, 200))
 low, high = model.predict_interval(line, coverage=0.9)
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.5), layout="constrained")

@@ -2,9 +2,10 @@
 How sure is the prediction?
 ===========================
 
-Kernel ridge regression is the mean of a Gaussian process; ``predict(X, return_std=True)`` gives the standard
-deviation of a new target too, in its units: the noise where rows were seen, more where none were.
-``predict_interval`` gives the ends of an interval that holds a given part of new targets.
+The prediction of kernel ridge regression is the mean of a Gaussian process. ``predict(X, return_std=True)`` also
+gives the standard deviation of a new target, in the units of the target. Where many rows were seen it is little
+more than the noise, and where none were seen it is larger. ``predict_interval`` gives the two ends of an interval
+that holds a given part of new targets.
 """
 
 import matplotlib.pyplot as plt
@@ -14,14 +15,14 @@ from squeak import KernelRidge
 from squeak.kernels import RBF
 
 # %%
-# 20,000 rows, none of them between 4 and 6.
+# There are 20,000 rows, and none of them lies between 4 and 6.
 rng = np.random.default_rng(0)
 X = np.concatenate([rng.uniform(0, 4, 15_000), rng.uniform(6, 9, 5_000)]).reshape(-1, 1)
 y = np.sin(2 * X[:, 0]) + 0.3 * rng.standard_normal(len(X))
 model = KernelRidge(RBF(0.5), alpha=0.09, max_atoms=100, random_state=0).fit(X, y)
 
 # %%
-# The deviation of the function itself is what is left of it without the noise.
+# Without the noise, what is left is the standard deviation of the function itself.
 grid = np.linspace(-0.5, 9.5, 400).reshape(-1, 1)
 mean, std = model.predict(grid, return_std=True)
 low, high = model.predict_interval(grid, coverage=0.9)

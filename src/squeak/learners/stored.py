@@ -191,17 +191,18 @@ class StoredLearner(Estimator):
         if count is None and names is None:
             return
         fits = type(count) is int
-        if fits and made is None:
-            fits = count == self._width()
-        elif fits and names is None:
-            fits = count in (made.n_features, len(made.columns) if made.width is None else made.width)
-            count = len(made.columns) if made.width is None else made.width
-        elif fits:
-            fits = count >= len(made.columns) if made.width is None else count == made.width
+        if made is None:
+            fits &= count == self._width()
+        else:
+            own = len(made.columns) if made.width is None else made.width
+            if names is None:
+                fits &= count in (own, made.n_features)
+                count = own
+            else:
+                fits = fits and (count >= own if made.width is None else count == own)
         if names is not None:
-            fits = (
-                fits and isinstance(names, list) and len(names) == count and all(isinstance(n, str) for n in names)
-            )
+            fits = fits and isinstance(names, list) and len(names) == count
+            fits = fits and all(isinstance(name, str) for name in names)
             fits = fits and (made is None or made.width is not None or set(made.column_names) <= set(names))
         if not fits:
             raise ValueError("the columns that it names do not fit its rows")

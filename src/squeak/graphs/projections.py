@@ -220,7 +220,7 @@ class ProjectedResistances:
         for here in engine.tiles(len(total), TILE):
             noisy = total[here] / self.n_projections
             small = noisy <= rate * np.minimum(exact[here] + noisy, 1.0)
-            count += np.count_nonzero(certain[here] | small)
+            count += int(np.count_nonzero(certain[here] | small))
         return count
 
     def scores(self, u: IntArray, v: IntArray, weights: Array, between: Array) -> Array:

@@ -6,7 +6,7 @@ problem is then solved on the dictionary.
 
 from typing import TYPE_CHECKING, Any
 
-from squeak import kernels, leverage, samplers
+from squeak import kernels, leverage, places, samplers
 from squeak._version import __version__
 from squeak.data import rows
 from squeak.discovery import all_estimators
@@ -64,6 +64,7 @@ __all__ = [
     "load",
     "merge",
     "online",
+    "places",
     "report",
     "rows",
     "samplers",

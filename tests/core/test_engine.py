@@ -3,14 +3,17 @@
 import threading
 import time
 import weakref
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from squeak.core import engine
+from squeak.core import engine, places
 from squeak.core.places import place
 from squeak.core.seeds import coins, draw_seed, generator_at
+from squeak.places import ClusterError, Executors, Place, Threads, use
 
 
 def blas_threads():
@@ -159,6 +162,102 @@ def test_results_that_nobody_holds_are_let_go():
         while found() is not None and time.monotonic() < deadline:
             time.sleep(0.01)
         assert found() is None
+
+
+class Fragile(ThreadPoolExecutor):
+    """Threads that are all lost when a task says so, as the processes of a pool are."""
+
+    def submit(self, call):
+        done = super().submit(call)
+        lost = Future()
+
+        def copy(done):
+            if isinstance(done.exception(), LostError):
+                lost.set_exception(BrokenExecutor("a worker died"))
+            elif done.exception() is not None:
+                lost.set_exception(done.exception())
+            else:
+                lost.set_result(done.result())
+
+        done.add_done_callback(copy)
+        return lost
+
+
+class LostError(Exception):
+    pass
+
+
+def dies(times):
+    left = [times]
+
+    def task(x):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise LostError
+        return -x
+
+    return task
+
+
+def test_tasks_of_lost_workers_are_begun_anew_until_it_is_enough():
+    made = []
+
+    def make():
+        made.append(Fragile(2))
+        return made[-1]
+
+    class Unpacked(Executors):
+        def _packed(self, function, values):
+            return partial(function, *values)
+
+    with use(Unpacked(make, attempts=3)) as here:
+        assert here.gathered([here.submit(dies(2), here.submit(abs, -4))]) == [-4]
+        assert len(made) == 3
+        after = here.submit(abs, here.submit(dies(3), 1))
+        with pytest.raises(ClusterError, match="workers were lost 3 times"):
+            here.gathered([after])
+        with pytest.raises(ZeroDivisionError):
+            here.map_ordered(lambda x: 1 // x, [1, 0, 2])
+        assert here.map_ordered(abs, [-1, -2]) == [1, 2]
+    with pytest.raises(ValueError, match="attempts must be a whole number from 1 on"):
+        Executors(make, attempts=0)
+
+
+def test_a_place_that_is_used_is_the_one_until_it_is_left():
+    assert places.elsewhere() is None
+    with use(Executors(lambda: ThreadPoolExecutor(1))) as there:
+        assert places.elsewhere() is there
+        with use(Threads()) as here:
+            assert places.elsewhere() is None
+            with place() as where:
+                assert where is here
+        with place() as where:
+            assert where is there
+    with place() as where:
+        assert isinstance(where, Threads)
+
+
+def test_four_methods_make_a_place():
+    class Inline(Place):
+        remote = False
+
+        def submit(self, function, *args, name=""):
+            return function(*args)
+
+        def completed(self, tasks):
+            return iter(tasks)
+
+        def gathered(self, tasks):
+            return list(tasks)
+
+        def cancel(self, tasks):
+            pass
+
+    with use(Inline()) as here:
+        assert here.map_ordered(abs, [-1]) == [1]
+        assert dict(here.rescued({"one": 1})) == {}
+    with pytest.raises(TypeError, match="abstract"):
+        Place()
 
 
 def test_a_seed_has_the_four_words_of_its_source():

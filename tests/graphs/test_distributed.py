@@ -22,9 +22,11 @@ from squeak.graphs.edges import Edges, spanned_alike
 from squeak.graphs.oracle import Oracle, Scoring
 from squeak.graphs.sample import joined
 from squeak.graphs.sources import write_edges
+from squeak.places import Threads, use
 from squeak.samplers import Tree
 from squeak.trees.parts import ArrayPart, PartError
 from squeak.trees.run import node_seed
+from tests.engines import ENGINES, deadly
 from tests.graphs.oracles import random_graph
 from tests.graphs.test_sparsify import CLIQUES, biased, shuffled
 
@@ -162,15 +164,15 @@ def test_a_bad_part_is_named():
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.xdist_group("cluster")
-def test_a_killed_worker_does_not_change_the_bits(edges, tmp_path):
-    pytest.importorskip("distributed")
-    from tests.samplers.test_cluster import cluster_of, deadly
-
+@pytest.mark.parametrize("engine", ["dask", "processes", "joblib"])
+def test_a_killed_worker_does_not_change_the_bits(engine, edges, tmp_path):
     parts = [partial(np.asarray, part) for part in np.array_split(as_array(edges), 4)]
     expected = learn(n_leaves=None).fit(parts).sample_
     parts[2], killer = deadly(parts[2](), tmp_path)  # the first is looked at before the run
-    with cluster_of(2) as client:
-        assert learn().fit(edges).sample_ == learn_without(client, edges)
+    with ENGINES[engine]():
+        with use(Threads()):
+            here = learn().fit(edges).sample_
+        assert learn().fit(edges).sample_ == here
         killer.start()
         found = learn(n_leaves=None).fit(parts).sample_
         killer.join()
@@ -180,18 +182,6 @@ def test_a_killed_worker_does_not_change_the_bits(edges, tmp_path):
 
 def as_array(edges):
     return np.column_stack([edges.u, edges.v, edges.weights])
-
-
-def learn_without(client, edges):
-    """Run the same on threads of this process while the client is out of sight."""
-    from squeak.core import places
-
-    real = places.cluster
-    places.cluster = lambda: None
-    try:
-        return learn().fit(edges).sample_
-    finally:
-        places.cluster = real
 
 
 def test_a_tree_of_parts_reads_small_graphs_and_last_nodes_as_they_are():

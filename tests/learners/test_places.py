@@ -17,9 +17,10 @@ from squeak import (
     RandomFeatureRegressor,
     RandomFeatures,
 )
-from squeak.core import places
 from squeak.data import blocks as sources
 from squeak.kernels import RBF
+from squeak.places import Threads, use
+from tests.engines import ENGINES
 
 N = 2000
 
@@ -132,41 +133,33 @@ def test_rows_that_come_once_are_for_partial_fit(table):
             model.fit(squeak.rows(iter([(X, y)]), target=target))
 
 
-@pytest.fixture(scope="module")
-def client():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+@pytest.fixture(scope="module", params=list(ENGINES))
+def workers(request):
+    with ENGINES[request.param]() as workers:
+        yield workers
 
 
-def test_a_cluster_gives_the_same(table, path, client):
-    for name in set(NAMES) - {"features"}:  # one test, so that one cluster is enough for all
+def test_workers_give_the_same(table, path, workers):
+    for name in set(NAMES) - {"features"}:
         same(in_memory(name, table), from_file(name, table, path), table[0])
 
 
-def test_a_cluster_fits_the_same_local_experts(table, client, monkeypatch):
+def test_workers_fit_the_same_local_experts(table, workers):
     X, y = table
     blend = KernelBlend([RBF(1.5)], max_atoms=30, search_atoms=20, rounds=0)
     model = LocalExperts(blend, leaf_rows=700, split_kernel=RBF(1.5), random_state=0)
     there = clone(model).fit(X, y).predict(X)
-    with monkeypatch.context() as alone:
-        alone.setattr(places, "cluster", lambda: None)
+    with use(Threads()):
         here = clone(model).fit(X, y)
     assert here.tree_.n_leaves > 3
     np.testing.assert_allclose(there, here.predict(X), atol=1e-9)
 
 
-def test_a_cluster_chooses_the_same_automatic_model(table, client, monkeypatch):
+def test_workers_choose_the_same_automatic_model(table, workers):
     X, y = (part[:700] for part in table)
     model = squeak.AutoRegressor(leaf_rows=300, random_state=0)
     there = clone(model).fit(X, y)
-    with monkeypatch.context() as alone:
-        alone.setattr(places, "cluster", lambda: None)
+    with use(Threads()):
         here = clone(model).fit(X, y)
     assert here.tree_.n_leaves > 1
     np.testing.assert_allclose(there.predict(X), here.predict(X), atol=1e-9)

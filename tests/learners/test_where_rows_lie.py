@@ -7,6 +7,7 @@ import pytest
 import squeak
 from squeak import KernelClassifier, KernelRidge, KernelRidgeCV, Nystroem
 from squeak.kernels import RBF
+from tests.engines import ENGINES
 
 KERNEL = RBF(1.0)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # six steps, everywhere
@@ -90,14 +91,9 @@ def test_out_of_core_is_in_memory(name, frame, folder, dictionary, in_memory):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.xdist_group("cluster")
-def test_a_cluster_is_in_memory(frame, folder, dictionary, in_memory):
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
+@pytest.mark.parametrize("engine", ENGINES)
+def test_workers_are_in_memory(engine, frame, folder, dictionary, in_memory):
+    with ENGINES[engine]():
         for name, (target, make) in MODELS.items():
             model = make(dictionary).fit(source(folder, target))
             found = outputs(model, frame[["a", "b", "c"]])

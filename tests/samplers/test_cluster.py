@@ -1,4 +1,4 @@
-"""DISQUEAK on a real Dask cluster on loopback: processes with nannies, killed by their id while they work.
+"""DISQUEAK on workers of every engine, which on loopback are processes, killed by their id while they work.
 
 The result must have the bits of a run on threads, whatever happens to the workers.
 """
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,12 @@ import pytest
 
 import squeak
 from squeak import Disqueak
-from squeak.core.places import ClusterError
 from squeak.kernels import RBF
+from squeak.places import ClusterError, Threads, use
 from squeak.trees.parts import PartError
+from tests.engines import BRIEF, ENGINES, cluster_of, deadly, is_gone
 
-distributed = pytest.importorskip("distributed")
-dask = pytest.importorskip("dask")
+pytest.importorskip("distributed")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # a killed worker makes its peers complain
@@ -57,38 +57,21 @@ def expected(X):
     return learn().fit(X).dictionary_
 
 
-@contextmanager
-def cluster_of(workers):
-    """Have a client of worker processes with nannies, on loopback, that may take their time to come back."""
-    settings = {
-        "distributed.scheduler.allowed-failures": 100,
-        "distributed.comm.timeouts.connect": "120s",  # a busy machine starts processes slowly
-        "distributed.deploy.lost-worker-timeout": "600s",
-    }
-    with (
-        dask.config.set(settings),
-        distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            host="127.0.0.1",
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        if workers:
-            client.wait_for_workers(workers, timeout=300)
-        yield client
+@pytest.fixture(scope="module", params=BRIEF)
+def workers(request, expected):
+    """Use two workers of an engine; ``expected`` was computed without them."""
+    with ENGINES[request.param]() as workers:
+        yield workers
 
 
 @pytest.fixture(scope="module")
 def client(expected):
-    """Return a client of two workers; ``expected`` was computed without it."""
+    """Return a client of two Dask workers; ``expected`` was computed without it."""
     with cluster_of(2) as client:
         yield client
 
 
-def test_a_cluster_gives_the_bits_of_one_thread(X, expected, client):
+def test_workers_give_the_bits_of_one_thread(X, expected, workers):
     s = learn().fit(X)
     assert s.dictionary_ == expected
     assert len(s.nodes_) == 23
@@ -96,7 +79,7 @@ def test_a_cluster_gives_the_bits_of_one_thread(X, expected, client):
     assert all(node.bytes > 0 and node.seconds > 0 for node in s.nodes_)
 
 
-def test_two_runs_of_the_same_seed_do_not_share_results(X, expected, client):
+def test_two_runs_of_the_same_seed_do_not_share_results(X, expected, workers):
     """Dask takes tasks of the same key for the same task: other data must not find the results of this."""
     other = X[:6_000] + 1.0
     one, two = learn(), learn()
@@ -110,7 +93,7 @@ def test_two_runs_of_the_same_seed_do_not_share_results(X, expected, client):
     assert np.array_equal(two.dictionary_.atoms, other[two.dictionary_.indices])
 
 
-def test_dask_collections_are_parts(X, expected, client):
+def test_dask_collections_are_parts(X, expected, workers):
     import dask.array as da
     import dask.dataframe as dd
 
@@ -125,7 +108,7 @@ def test_dask_collections_are_parts(X, expected, client):
         learn(n_leaves=5).fit(da.from_array(X, chunks=(1_000, 3)))
 
 
-def test_files_are_read_where_the_workers_are(X, client, tmp_path):
+def test_files_are_read_where_the_workers_are(X, workers, tmp_path):
     for number, part in enumerate(np.array_split(X, 4)):
         pd.DataFrame(part, columns=list("abc")).to_parquet(tmp_path / f"{number}.parquet", row_group_size=3_000)
     source = squeak.rows(tmp_path, scale="standard")
@@ -175,38 +158,18 @@ def run_and_kill(X, client, seed, during="leaves", victims=1, run=None):
     return found, hit == [True]
 
 
-def deadly(part, folder):
-    """Return a loader of a part whose first worker waits to be killed, and a thread that kills it and notes so."""
-    mine, note = os.getpid(), folder / "worker"
-
-    def load():
-        if os.getpid() != mine and not note.exists():
-            (folder / "new").write_text(str(os.getpid()))
-            (folder / "new").rename(note)
-            time.sleep(600)
-        return part
-
-    def kill():
-        deadline = time.monotonic() + 120
-        while not note.exists() and time.monotonic() < deadline:
-            time.sleep(0.005)
-        pid = int(note.read_text())
-        os.kill(pid, signal.SIGKILL)
-        if is_gone(pid):
-            (folder / "killed").touch()
-
-    return load, threading.Thread(target=kill)
-
-
-def is_gone(pid):
-    """Wait until a process that was killed is gone."""
-    for _ in range(2_000):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.005)
-    return False
+def test_a_worker_killed_while_it_reads_changes_no_bit(X, workers, tmp_path):
+    if not workers.pids():
+        pytest.skip("the ids of its workers are not known")
+    parts = [partial(np.asarray, part) for part in np.array_split(X, 4)]
+    with use(Threads()):
+        calm = learn(n_leaves=None).fit(parts).dictionary_
+    parts[2], killer = deadly(parts[2](), tmp_path)  # the first is looked at before the run
+    killer.start()
+    found = learn(n_leaves=None).fit(parts).dictionary_
+    killer.join()
+    assert found == calm
+    assert (tmp_path / "killed").exists()
 
 
 @pytest.mark.parametrize("during", ["leaves", "merges"])
@@ -326,7 +289,7 @@ def test_four_workers_give_the_bits_of_one_thread(X, expected):
         assert learn().fit(X).dictionary_ == expected
 
 
-def test_a_part_that_fails_is_named_and_finished_ones_are_kept(X, client, tmp_path):
+def test_a_part_that_fails_is_named_and_finished_ones_are_kept(X, workers, tmp_path):
     parts = np.array_split(X, 6)
     marks = tmp_path / "marks"
     marks.mkdir()

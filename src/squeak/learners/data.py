@@ -15,9 +15,9 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.advice import Advice, InputError
 from squeak.core.allocator import freed_memory_kept
-from squeak.core.places import Cluster
 from squeak.core.progress import Pass
 from squeak.core.rows import n_rows, take
+from squeak.core.tasks import Place
 from squeak.core.types import Array, Rows
 from squeak.data import RowSource
 from squeak.trees.sums import Arrays, Block, sum_parts
@@ -81,7 +81,7 @@ class SourceTraining:
 
     source: RowSource
     encode: Encode | None = None
-    client: Cluster | None = None
+    client: Place | None = None
     weigh: Weigh | None = None
     """Weights of rows by their targets; None: they have none."""
 
@@ -142,8 +142,8 @@ class SourceTraining:
         return sum_parts(parts, term, self.client)
 
     def persist(self) -> SourceTraining | PersistedTraining:
-        """Return the same rows held in the workers' memory, for many passes."""
-        if self.client is None:
+        """Return the same rows held in the workers' memory, for many passes, where their place keeps them there."""
+        if self.client is None or not self.client.keeps:
             return self
         plain = SourceTraining(self.source, self.encode, None, self.weigh)
         parts = [_SourceBlocks(plain, part) for part in range(self.source.n_parts)]
@@ -155,7 +155,7 @@ class PersistedTraining:
     """Rows held by the workers of a cluster, a future a part."""
 
     parts: list[Any]
-    client: Cluster
+    client: Place
 
     weight = None
     repeatable = True

@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from squeak.core.constructors import parameters
-from squeak.core.places import cluster
+from squeak.core.places import elsewhere
 from squeak.core.rows import check_rows, n_rows, refuse_hidden, take
 from squeak.core.seeds import RandomState
 from squeak.core.types import Array, Rows
@@ -107,7 +107,7 @@ class RowLearner(StoredLearner):
         if target and X.target is None:
             raise ValueError("the row source has no targets: squeak.rows(..., target='column')")
         self._check_encoding(X)
-        client = cluster()
+        client = elsewhere()
         if client is not None and not X.repeatable:
             client = None
         self._set_columns(X.preprocessing, X.column_names)

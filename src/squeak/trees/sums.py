@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.places import Cluster
+from squeak.core.tasks import Place
 from squeak.core.types import Rows
 
 Arrays: TypeAlias = tuple[Any, ...]
@@ -37,7 +37,7 @@ def sum_blocks(blocks: Iterator[Block], term: Callable[[Rows, Any], Arrays]) -> 
 def sum_parts(
     parts: Sequence[Callable[[], Iterator[Block]]],
     term: Callable[[Rows, Any], Arrays],
-    cluster: Cluster | None = None,
+    cluster: Place | None = None,
 ) -> Arrays:
     """Return the sum of ``term(X, y)`` over all blocks of all parts.
 

@@ -1,0 +1,212 @@
+"""Tasks on the workers of a Dask cluster.
+
+Workers that die may come back: Dask then runs their tasks again. Where none is at work for :data:`WORKER_WAIT`
+seconds, a :class:`ClusterError` ends the wait, for Dask itself would wait for ever.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar
+
+from squeak.core.tasks import ClusterError, K, Place
+
+WORKER_WAIT = 300.0
+"""Seconds without a worker at work after which a run on a Dask cluster ends; ``SQUEAK_WORKER_WAIT`` sets others."""
+
+LOOK = 1.0
+"""Seconds between two looks at the workers while nothing is completed."""
+
+POLL = 0.01
+FIRST_TRANSFER = 30.0
+"""Seconds that results may take to come here at first; twice as many at each new try."""
+
+GONE = (
+    "the connection to the scheduler of the Dask cluster is lost, and with it what its workers held: call again "
+    "when it is back (with a checkpoint, what was finished is kept)"
+)
+
+
+def worker_wait() -> float:
+    """Return how many seconds a cluster may be without a worker at work: ``SQUEAK_WORKER_WAIT``, else 300."""
+    asked = os.environ.get("SQUEAK_WORKER_WAIT", "")
+    try:
+        seconds = float(asked) if asked else WORKER_WAIT
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise ValueError(f"SQUEAK_WORKER_WAIT must be a positive number of seconds; it is {asked!r}")
+    return seconds
+
+
+class _Patience:
+    """Watches a Dask cluster while its results are waited for."""
+
+    def __init__(self, client: Any, expected: int) -> None:
+        self._client, self._expected, self._limit = client, expected, worker_wait()
+        self._idle_since: float | None = None
+        self._looked = time.monotonic()
+
+    def check(self, left: int) -> None:
+        """Look whether any worker is at work, now and then; raise where none has been for too long."""
+        now = time.monotonic()
+        if now - self._looked < min(LOOK, self._limit / 4.0):
+            return
+        self._looked = now
+        workers = self._workers()
+        if any(workers.values()):
+            self._idle_since = None
+            return
+        if self._idle_since is None:
+            self._idle_since = now
+        if now - self._idle_since >= self._limit:
+            raise ClusterError(
+                f"no worker of the Dask cluster has been at work for {self._limit:g} seconds ({len(workers)} are "
+                f"there), and {left:,} of {self._expected:,} results are still to come: start workers and call "
+                "again (with a checkpoint, what was finished is kept), or set SQUEAK_WORKER_WAIT to wait longer"
+            )
+
+    def _workers(self) -> dict[str, Any]:
+        """Return the tasks of every worker; none where the scheduler does not answer."""
+        try:
+            tasks = self._client.sync(self._client.scheduler.processing, workers=None, callback_timeout=10)
+        except (OSError, TimeoutError, ValueError):
+            return {}
+        return dict(tasks)
+
+
+class Cluster(Place):
+    """Tasks on the workers of a Dask cluster; results stay there until they are gathered.
+
+    A worker that dies takes its tasks with it; Dask runs them again elsewhere, or once workers are back. Where a
+    Dask client is active, this is the place that is used unless another one is.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Examples
+    --------
+    >>> from distributed import Client, LocalCluster
+    >>> from squeak.places import Cluster, use
+    >>> local = LocalCluster(n_workers=1, processes=False, dashboard_address=None, host="127.0.0.1")
+    >>> with local, Client(local, set_as_default=False) as client, use(Cluster(client)) as there:
+    ...     there.map_ordered(abs, [-1, -2])
+    [1, 2]
+    """
+
+    keeps: ClassVar[bool] = True
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def submit(self, function: Callable[..., Any], *args: Any, name: str = "task") -> Any:
+        """Begin a task; its key is one that no other has, for Dask takes equal keys for equal results.
+
+        Parameters
+        ----------
+        function : callable
+        *args : objects
+        name : str
+
+        Returns
+        -------
+        distributed.Future
+        """
+        if self.client.status in ("closing", "closed"):
+            raise ClusterError(GONE)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self.client.submit(function, *args, key=f"squeak-{name}-{secrets.token_hex(8)}", pure=False)
+
+    def completed(self, tasks: Sequence[Any]) -> Iterator[Any]:
+        """Yield the tasks as they are completed; raise a :class:`ClusterError` where no worker is at work.
+
+        Parameters
+        ----------
+        tasks : sequence of distributed.Future
+        """
+        import distributed
+
+        waiting: Any = distributed.as_completed(list(tasks))
+        patience = _Patience(self.client, len(tasks))
+        left = len(tasks)
+        while left:
+            if waiting.has_ready():
+                yield next(waiting)
+                left -= 1
+                patience = _Patience(self.client, len(tasks))
+            else:
+                time.sleep(POLL)
+                patience.check(left)
+
+    def gathered(self, tasks: Sequence[Any]) -> list[Any]:
+        """Return the results of tasks in their order; what was lost on the way is waited for again.
+
+        Parameters
+        ----------
+        tasks : sequence of distributed.Future
+
+        Returns
+        -------
+        list
+        """
+        seconds = FIRST_TRANSFER
+        while True:
+            for task in self.completed(tasks):
+                if task.status != "finished":
+                    _raise_error_of(task)
+            try:
+                return [task.result(timeout=seconds) for task in tasks]
+            except TimeoutError:
+                seconds *= 2.0
+            except CancelledError:
+                raise ClusterError(GONE) from None
+
+    def rescued(self, tasks: Mapping[K, Any]) -> Iterator[tuple[K, Any]]:
+        """Yield what is finished and can still be reached.
+
+        Parameters
+        ----------
+        tasks : dict of distributed.Future
+        """
+        for name, task in tasks.items():
+            if task.status == "finished":
+                with suppress(TimeoutError, CancelledError):  # its worker is gone too
+                    yield name, task.result(timeout=FIRST_TRANSFER)
+
+    def cancel(self, tasks: Iterable[Any]) -> None:
+        """Give up the tasks; a scheduler that does not answer has none.
+
+        Parameters
+        ----------
+        tasks : iterable of distributed.Future
+        """
+        if self.client.status == "running":
+            given_up = partial(self.client.cancel, list(tasks), asynchronous=True)
+            with suppress(OSError, TimeoutError):
+                self.client.sync(given_up, callback_timeout=10)
+
+
+def _raise_error_of(task: Any) -> None:
+    """Raise the error of a task that failed, in words of our own where it is the cluster's and not the task's."""
+    from distributed.scheduler import KilledWorker
+
+    try:
+        task.result(timeout=FIRST_TRANSFER)
+    except CancelledError:
+        raise ClusterError(GONE) from None
+    except KilledWorker as error:
+        raise ClusterError(
+            "every worker of the Dask cluster that was given a task died of it, the last at "
+            f"{error.last_worker.address}: it may need more memory than a worker has. Use smaller parts "
+            "(n_leaves), or give workers more memory (with a checkpoint, what was finished is kept)"
+        ) from None

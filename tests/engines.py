@@ -26,11 +26,11 @@ class Workers:
 
 
 @contextmanager
-def cluster_of(workers: int) -> Iterator[Any]:
+def cluster_of(workers: int, failures: int = 100) -> Iterator[Any]:
     """Have a client of worker processes with nannies, on loopback, that may take their time to come back."""
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     settings = {
-        "distributed.scheduler.allowed-failures": 100,
+        "distributed.scheduler.allowed-failures": failures,
         "distributed.comm.timeouts.connect": "120s",  # a busy machine starts processes slowly
         "distributed.deploy.lost-worker-timeout": "600s",
     }

@@ -141,7 +141,7 @@ class Place(ABC):
         -------
         list
         """
-        tasks = [self.submit(_by_itself, function, item) for item in items]
+        tasks = [self.submit(by_itself, function, item) for item in items]
         try:
             return self.gathered(tasks)
         except BaseException:
@@ -159,6 +159,7 @@ class Place(ABC):
         return iter(())
 
 
-def _by_itself(function: Callable[[T], R], item: T) -> R:
+def by_itself(function: Callable[[T], R], item: T) -> R:
+    """Return the function of an item, computed on one thread of a worker."""
     with engine.serial(), freed_memory_kept():
         return function(item)

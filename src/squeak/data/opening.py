@@ -18,6 +18,7 @@ from squeak.core.seeds import RandomState, draw_seed
 from squeak.data.arrow_files import ArrowReader
 from squeak.data.csv_files import CsvReader
 from squeak.data.csv_text import CsvFormat
+from squeak.data.dask_parts import DelayedReader
 from squeak.data.files import AnyPath, file_kind, find_files
 from squeak.data.hive import with_folders
 from squeak.data.json_files import JsonReader
@@ -56,13 +57,14 @@ def rows(
 
     Parameters
     ----------
-    source : array, CSR, table, path, list of paths, database, Arrow stream, or iterator
+    source : array, CSR, table, path, list of paths, database, Arrow stream, Dask collection, or iterator
         A table is one of pandas, polars (a LazyFrame too) or Arrow. A path may be a Parquet, CSV, JSON lines,
         Arrow or ``.npy`` file, a folder of them or a glob, here or elsewhere by its URL (``s3://``, ``gs://``,
         ``abfs://``, ``hdfs://``, ``https://``); CSV and JSON lines may be packed (``.gz``, ``.bz2``, ``.zst``,
         ``.lz4``). Folders named ``year=2020`` give a column. With ``query`` the source is a database. Anything with
         Arrow's stream interface (``__arrow_c_stream__``: a DuckDB relation, for one), a data set of Arrow or of
-        Hugging Face, and a cursor with a result are read batch by batch. An iterator gives blocks (arrays, CSR or
+        Hugging Face, and a cursor with a result are read batch by batch. A Dask array or DataFrame is read by
+        partitions, each computed where it is read. An iterator gives blocks (arrays, CSR or
         tables, or pairs with their targets) and can be read once; a function that returns a new iterator can be
         called for every pass.
     target : str, int, array or True, optional
@@ -251,6 +253,8 @@ def is_paths(source: Any) -> bool:
 def _open(source: Any, target: Any) -> Reader:
     """Return the reader that fits what the user has, which is no file."""
     library = type(source).__module__.partition(".")[0]
+    if hasattr(source, "__dask_graph__"):
+        return DelayedReader(source)
     if library in ("pandas", "polars", "pyarrow") and hasattr(source, "shape") and hasattr(source, "columns"):
         return TableReader(source, _apart(target))
     if sp.issparse(source) or isinstance(source, np.ndarray):

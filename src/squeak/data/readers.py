@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from squeak.core.rows import refuse_masked
+from squeak.core.rows import copy_rows, refuse_masked
 from squeak.data.files import Unchanged
 from squeak.data.pieces import Piece, as_table
 from squeak.data.preprocessing import check_names
@@ -112,11 +113,17 @@ class Reader(ABC):
     def fingerprint(self) -> str:
         """Return a text that is the same for the same data; empty where that cannot be known beforehand."""
 
+    def alone(self, first: int, stop: int) -> Reader:
+        """Return a reader that knows at least of parts ``first`` to ``stop`` − 1, to be sent to another process."""
+        return self
+
 
 class MemoryReader(Reader):
     """Rows in memory, or mapped there, in stretches of 65,536; targets may come beside them."""
 
     target: Any = None
+    offset: int = 0
+    """The number of the first of the rows that are here, among all rows."""
 
     def _measure(self, rows: int, target: Any) -> None:
         if target is not None and len(target) != rows:
@@ -124,11 +131,19 @@ class MemoryReader(Reader):
         self.target, self.n_rows, self.n_parts = target, rows, -(-rows // PART)
 
     def _stretches(self, part: int, start: int, size: int) -> Iterator[tuple[slice, Any]]:
-        """Yield the places of the rows of a part from row ``start`` on, ``size`` at a time, and their targets."""
+        """Yield the places here of a part's rows from row ``start`` on, ``size`` at a time, and their targets."""
         stop = min((part + 1) * PART, self.n_rows or 0)
         for first in range(part * PART + start, stop, size):
-            which = slice(first, min(first + size, stop))
+            which = slice(first - self.offset, min(first + size, stop) - self.offset)
             yield which, None if self.target is None else np.asarray(self.target[which])
+
+    def _cut(self, first: int, stop: int) -> tuple[Self, slice]:
+        """Return a copy that has its targets of some parts only, and the places here of their rows."""
+        found = copy.copy(self)
+        which = slice(first * PART - self.offset, min(stop * PART, self.n_rows or 0) - self.offset)
+        found.offset = first * PART
+        found.target = None if self.target is None else np.array(self.target[which])
+        return found, which
 
 
 class ArrayReader(MemoryReader):
@@ -159,7 +174,15 @@ class ArrayReader(MemoryReader):
         place = "" if self.path is None else self.path.name
         for which, target in self._stretches(part, start, size):
             _check_mapped(self.X)
-            yield Piece(_floats(self.X[which]), place, which.start, target)
+            yield Piece(floats(self.X[which]), place, which.start + self.offset, target)
+
+    def alone(self, first: int, stop: int) -> Reader:
+        """Return a reader with nothing but the rows of these parts; those of a file are read where it is."""
+        if self.path is not None:
+            return self
+        found, which = self._cut(first, stop)
+        found.X = copy_rows(self.X[which])
+        return found
 
     def fingerprint(self) -> str:
         """Return a hash of the shape, the type, 64 rows from beginning to end, and all targets."""
@@ -193,7 +216,14 @@ class TableReader(MemoryReader):
         """Yield the rows of a part from row ``start`` of it on, in pieces of ``size``."""
         table = self.table if columns is None else self.table.select(list(columns))
         for which, target in self._stretches(part, start, size):
-            yield Piece(table.slice(which.start, which.stop - which.start), "", which.start, target)
+            rows = table.slice(which.start, which.stop - which.start)
+            yield Piece(rows, "", which.start + self.offset, target)
+
+    def alone(self, first: int, stop: int) -> Reader:
+        """Return a reader with nothing but the rows of these parts; a slice of a table would hold them all."""
+        found, which = self._cut(first, stop)
+        found.table = self.table.take(np.arange(which.start, which.stop))
+        return found
 
     def fingerprint(self) -> str:
         """Return a hash of the schema, of 64 rows from beginning to end, and of all targets."""
@@ -308,7 +338,7 @@ class IteratorReader(Reader):
         if hasattr(self, "names") and X.shape[1] != len(self.names):
             before = len(self.names)
             raise ValueError(f"rows from row {first} on have {X.shape[1]} columns; the rows before had {before}")
-        return self._with_target(Piece(_floats(X), "", first, target))
+        return self._with_target(Piece(floats(X), "", first, target))
 
     @staticmethod
     def _with_target(piece: Piece) -> Piece:
@@ -327,7 +357,7 @@ def _close(blocks: Any) -> None:
         blocks.close()
 
 
-def _floats(X: Any) -> Any:
+def floats(X: Any) -> Any:
     """Return numbers as float32 or float64."""
     return X.astype(np.float32 if X.dtype in (np.float16, np.float32) else np.float64, copy=False)
 

@@ -272,6 +272,19 @@ class RowSource:
         names = list(dict.fromkeys(self.reader.part_name(int(part)) for part in order[first:stop]))
         return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
+    def alone(self, first: int, stop: int) -> RowSource:
+        """Return a source of which parts ``first`` to ``stop`` − 1 can be read, for the way to another process.
+
+        Rows in memory come along for these parts only; those of files are read where the source is then.
+        """
+        found = RowSource.__new__(RowSource)  # what was added to a source on the way stays here
+        found.__dict__.update(self.__dict__, _preprocessing=self.preprocessing, _learned=True)
+        found.target = self.target if self.target is None or is_name(self.target) else True
+        parts = self._order()[first:stop]
+        low, high = int(parts.min()), int(parts.max()) + 1
+        found.reader = self.reader.alone(low, high) if high - low == len(parts) else self.reader
+        return found
+
     def part_blocks(self, first: int, stop: int) -> Iterator[Rows]:
         """Yield the rows of parts ``first`` to ``stop`` − 1, in reading order, in blocks; what a leaf reads."""
         for block in self.part_pairs(first, stop):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -173,22 +174,41 @@ class Watched(Sampled):
         found: Any = None
         for part in super().blocks(start):
             if self._found is None:
-                check_classification_targets(part.y)
-                fresh = np.unique(part.y, return_counts=True)
-                found = fresh if found is None else _added(found, fresh)
-                _check_not_numbers(found[0])
+                found = _with_classes(found, part.y)
             yield part
         if self._found is None and start is None:
             self._found = found
 
-    def classes(self) -> tuple[Any, Any]:
-        """Return the classes and how many rows each has; if nobody has read all rows in order, after a pass."""
+    def classes(self, client: Any = None) -> tuple[Any, Any]:
+        """Return the classes and how many rows each has; if nobody has read all rows, after a pass, by workers."""
+        if self._found is None and client is not None:
+            parts = [(self.alone(part, part + 1), part) for part in range(self.n_parts)]
+            self._found = reduce(_added, client.map_ordered(_classes_of_part, parts))
+            _check_not_numbers(self._found[0])
         if self._found is None:
             for _ in self.blocks():
                 pass
         assert self._found is not None
         check_classes(self._found[0])
         return self._found
+
+
+def _with_classes(found: tuple[Any, Any] | None, y: Any) -> tuple[Any, Any]:
+    """Return the classes found so far with those of some targets."""
+    check_classification_targets(y)
+    fresh = np.unique(y, return_counts=True)
+    found = fresh if found is None else _added(found, fresh)
+    _check_not_numbers(found[0])
+    return found
+
+
+def _classes_of_part(given: tuple[RowSource, int]) -> tuple[Any, Any]:
+    source, part = given
+    found = None
+    for block in source.part_pairs(part, part + 1):
+        found = _with_classes(found, block.y)
+    assert found is not None
+    return found
 
 
 def _added(one: tuple[Any, Any], two: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -130,7 +130,7 @@ class KernelClassifier(Classifier, RidgeLearner):
             watched = Watched(X, seed)
             if read.client is None and self.dictionary is None and not wants_search(self._own_kernel()):
                 d = self._dictionary_of(replace(read, source=watched))
-            self.classes_, counts = watched.classes()
+            self.classes_, counts = watched.classes(read.client)
             weigh = None if self.class_weight is None else ClassWeights.of(self.class_weight, self.classes_, counts)
             coded = replace(read, encode=self._coding, weigh=weigh)
             data: Training = coded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from squeak.core.rows import n_rows, take
 from squeak.core.tasks import Place
 from squeak.core.types import Array, Rows
 from squeak.data import RowSource
-from squeak.trees.sums import Arrays, Block, sum_parts
+from squeak.trees.sums import Arrays, Block, added, sum_blocks, sum_parts
 
 Term: TypeAlias = Callable[[Rows, Any], Arrays]
 """Given rows and a pair (targets, weights), either of them None, arrays to be added up."""
@@ -135,19 +135,21 @@ class SourceTraining:
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows; the parts' sums are added in the order of the parts."""
-        if self.client is None:
-            return sum_parts([self.blocks], term)
+        return sum_parts([self.blocks] if self.client is None else self.parts(), term, self.client)
+
+    def parts(self) -> list[Callable[[], Iterator[Block]]]:
+        """Return the parts as they travel to workers, each with no more than it needs."""
         plain = SourceTraining(self.source, self.encode, None, self.weigh)
-        parts = [_SourceBlocks(plain, part) for part in range(self.source.n_parts)]
-        return sum_parts(parts, term, self.client)
+        return [
+            _SourceBlocks(replace(plain, source=self.source.alone(part, part + 1)), part)
+            for part in range(self.source.n_parts)
+        ]
 
     def persist(self) -> SourceTraining | PersistedTraining:
         """Return the same rows held in the workers' memory, for many passes, where their place keeps them there."""
         if self.client is None or not self.client.keeps:
             return self
-        plain = SourceTraining(self.source, self.encode, None, self.weigh)
-        parts = [_SourceBlocks(plain, part) for part in range(self.source.n_parts)]
-        return PersistedTraining([self.client.submit(_held, part) for part in parts], self.client)
+        return PersistedTraining([self.client.submit(_held, part) for part in self.parts()], self.client)
 
 
 @dataclass(frozen=True)
@@ -156,19 +158,32 @@ class PersistedTraining:
 
     parts: list[Any]
     client: Place
+    seen: Any = None
+    """Features that most terms have, of the size of the atoms squared, and ..."""
+    held: Any = None
+    """... what stands for them with the workers: they travel once, and not in every pass."""
 
     weight = None
     repeatable = True
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows, each part's where it is held, added in their order."""
-        shared = self.client.submit(_same, term)  # what is scattered would be lost with its worker
-        futures = [self.client.submit(_sum_held, part, shared) for part in self.parts]
-        total: Arrays | None = None
-        for arrays in self.client.gathered(futures):
-            total = arrays if total is None else tuple(a + b for a, b in zip(total, arrays, strict=True))
-        assert total is not None
-        return total
+        known = self.seen is not None and getattr(term, "features", None) is self.seen
+        small: Any = replace(cast(Any, term), features=None) if known else term
+        shared = self.client.submit(_same, small)  # what is scattered would be lost with its worker
+        features = self.held if known else None
+        return added([self.client.submit(_sum_held, part, shared, features) for part in self.parts], self.client)
+
+    def changed(
+        self, change: Callable[[list[Block], Any], list[Block]], features: Any, seen: Any
+    ) -> PersistedTraining:
+        """Return the rows as a function of them and of features makes them, which stays where it was computed.
+
+        ``seen``: the features of what it makes.
+        """
+        whole, light = (self.client.submit(_same, one) for one in (features, seen))
+        parts = [self.client.submit(change, part, whole, name="values") for part in self.parts]
+        return PersistedTraining(parts, self.client, seen, light)
 
 
 @dataclass(frozen=True)
@@ -183,7 +198,7 @@ class _SourceBlocks:
             yield block.X, self.data.pair(block.y)
 
 
-def _same(term: Term) -> Term:
+def _same(term: Any) -> Any:
     return term
 
 
@@ -191,14 +206,11 @@ def _held(part: _SourceBlocks) -> list[Block]:
     return list(part())
 
 
-def _sum_held(blocks: list[Block], term: Term) -> Arrays:
-    from squeak.trees.sums import sum_blocks
-
+def _sum_held(blocks: list[Block], term: Any, features: Any) -> Arrays | None:
+    if features is not None:
+        term = replace(term, features=features)
     with engine.serial(), freed_memory_kept():
-        found = sum_blocks(iter(blocks), term)
-    if found is None:
-        raise ValueError("there are no rows")
-    return found
+        return sum_blocks(iter(blocks), term)
 
 
 Training: TypeAlias = ArrayTraining | SourceTraining

@@ -128,13 +128,13 @@ class Sampled(RowSource):
                 for _ in self.blocks():
                     pass
             else:
-                plain = RowSource.__new__(RowSource)
-                plain.__dict__.update(self.__dict__)
-                self._drawn = _joined(client.map_ordered(partial(_of_part, plain, self._seed), range(self.n_parts)))
+                parts = [(self.alone(part, part + 1), part) for part in range(self.n_parts)]
+                self._drawn = _joined(client.map_ordered(partial(_of_part, self._seed), parts))
         return self._drawn
 
 
-def _of_part(source: RowSource, seed: int, part: int) -> Drawn:
+def _of_part(seed: int, given: tuple[RowSource, int]) -> Drawn:
+    source, part = given
     drawn = Drawn(seed, place=PLACE + 1 + part)
     for block in source.part_pairs(part, part + 1):
         drawn = drawn.plus(block.X, block.y)

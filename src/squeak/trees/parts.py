@@ -12,6 +12,7 @@ from squeak.core.advice import InputError
 from squeak.core.rows import check_rows, copy_rows, label_of, take
 from squeak.core.types import Rows
 from squeak.data import RowSource, block_rows
+from squeak.data.dask_parts import computed
 
 
 class PartError(InputError):
@@ -88,8 +89,8 @@ class SourcePart:
         return f"{self.source.fingerprint}-{self.first}-{self.stop}"
 
     def alone(self) -> SourcePart:
-        """Return the part: files are opened where they are read."""
-        return self
+        """Return the part with nothing but its own rows; files are opened where they are read."""
+        return replace(self, source=self.source.alone(self.first, self.stop))
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class DelayedPart:
 
     def blocks(self) -> Iterator[Rows]:
         """Yield the rows, block by block."""
-        rows = self.delayed.compute(scheduler="synchronous")
+        rows = computed(self.delayed)
         yield rows.to_numpy() if hasattr(rows, "to_numpy") else rows
 
     def fingerprint(self) -> str:
@@ -167,7 +168,7 @@ class SamePart:
             if not known and label_of(check_rows(block, self.kernel)) != self.label:
                 raise PartError(
                     "it gives other rows each time it is read, so that a retry or a lost worker would change the "
-                    "result: use rows that stay (a file, an array, a fixed seed), or persist() a dask collection"
+                    "result: use rows that stay: a file, an array, a fixed seed"
                 )
             known = True
             yield block

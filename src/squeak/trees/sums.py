@@ -1,8 +1,8 @@
 """Sums over rows, part by part and added in a fixed order: what learners need of all the rows at once.
 
 A sum is a function of a block of rows (and targets) that returns arrays. Blocks are summed within a part in
-the order of the rows, parts in the order of their numbers: one thread or many, here or on a cluster, the bits
-are the same.
+the order of the rows, parts two by two in the order of their numbers: one thread or many, here or on a cluster, the
+bits are the same. Where workers keep results, they add them too, and only the whole sum comes here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.tasks import Place
+from squeak.core.tasks import Place, by_itself
 from squeak.core.types import Rows
 
 Arrays: TypeAlias = tuple[Any, ...]
@@ -43,23 +43,41 @@ def sum_parts(
 
     Each part is summed by itself, on the threads of this process or on the workers of a cluster;
     the sums of the parts are then added in the order of the parts, whatever the order in which they are
-    ready.
+    ready (:func:`added`).
 
     ``parts``: each returns an iterator of (rows, targets); for a cluster they must be picklable. ``term``: given
     rows and targets, a tuple of arrays.
 
     Source: The guide to clusters, docs/disqueak.md.
     """
-    run = engine.map_ordered if cluster is None else cluster.map_ordered
-    found = run(partial(_sum_part, term), list(parts))
-    total: Arrays | None = None
-    for arrays in found:
-        if arrays is None:
-            continue
-        total = arrays if total is None else tuple(np.asarray(a + b) for a, b in zip(total, arrays, strict=True))
+    one = partial(_sum_part, term)
+    if cluster is None:
+        return added(engine.map_ordered(one, list(parts)))
+    if not cluster.keeps:
+        return added(cluster.map_ordered(one, list(parts)))
+    return added([cluster.submit(by_itself, one, part) for part in parts], cluster)
+
+
+def added(sums: list[Any], cluster: Place | None = None) -> Arrays:
+    """Return the sum of sums, neighbours first, ((0 + 1) + (2 + 3)) + …; of tasks, on the workers."""
+    while len(sums) > 1:
+        pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
+        if cluster is None:
+            sums = [_plus(pair) for pair in pairs]
+        else:
+            sums = [pair[0] if len(pair) == 1 else cluster.submit(_plus, pair, name="add") for pair in pairs]
+    [total] = sums if cluster is None else cluster.gathered(sums)
     if total is None:
         raise ValueError("there are no rows to sum over")
-    return total
+    return tuple(total)
+
+
+def _plus(pair: list[Arrays | None]) -> Arrays | None:
+    """Return the sum of one or two sums; those over no rows are None."""
+    there = [arrays for arrays in pair if arrays is not None]
+    if len(there) < 2:
+        return there[0] if there else None
+    return tuple(np.asarray(a + b) for a, b in zip(*there, strict=True))
 
 
 def _sum_part(term: Callable[[Rows, Any], Arrays], part: Callable[[], Iterator[Block]]) -> Arrays | None:

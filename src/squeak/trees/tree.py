@@ -11,6 +11,7 @@ import numpy as np
 from squeak.core.checks import check_whole
 from squeak.core.rows import n_rows
 from squeak.data import Preprocessing, RowSource
+from squeak.data.dask_parts import delayed_parts
 from squeak.trees.parts import ArrayPart, DelayedPart, LoadedPart, Part, SourcePart
 
 
@@ -312,16 +313,3 @@ class TreeShaped:
         count = self._leaves_asked_for(int(np.clip(n // LEAF_ROWS, 1, LARGEST_TREE)), n)
         cuts = np.linspace(0, n, count + 1).round().astype(int).tolist()
         return [ArrayPart(rows, a, b) for a, b in pairwise(cuts)], None
-
-
-def delayed_parts(X: Any) -> list[Any]:
-    """Return the chunks of rows of a dask array, or the partitions of a dask dataframe, as delayed objects."""
-    if hasattr(X, "numblocks"):
-        if X.ndim != 2 or X.numblocks[1] != 1:
-            raise ValueError(
-                "a dask array must have two dimensions and all columns in one chunk: X.rechunk({1: -1})"
-            )
-        return [chunk for line in X.to_delayed().tolist() for chunk in line]
-    if hasattr(X, "npartitions") and hasattr(X, "to_delayed"):
-        return list(X.to_delayed())
-    raise TypeError(f"rows cannot be read from a {type(X).__name__}: pass a dask array or dataframe")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from squeak import kernels, leverage, places, samplers
 from squeak._version import __version__
-from squeak.data import rows
+from squeak.data import GeneratedRows, rows
 from squeak.discovery import all_estimators
 from squeak.kinds import load, room, save
 from squeak.samplers import Disqueak, Kors, Squeak, merge
@@ -38,6 +38,7 @@ __all__ = [
     "AutoRegressor",
     "Dictionary",
     "Disqueak",
+    "GeneratedRows",
     "KernelBlend",
     "KernelCCA",
     "KernelClassifier",

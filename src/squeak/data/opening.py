@@ -20,6 +20,7 @@ from squeak.data.csv_files import CsvReader
 from squeak.data.csv_text import CsvFormat
 from squeak.data.dask_parts import DelayedReader
 from squeak.data.files import AnyPath, file_kind, find_files
+from squeak.data.generated import GeneratedReader, GeneratedRows
 from squeak.data.hive import with_folders
 from squeak.data.json_files import JsonReader
 from squeak.data.learning import Request
@@ -64,9 +65,9 @@ def rows(
         ``.lz4``). Folders named ``year=2020`` give a column. With ``query`` the source is a database. Anything with
         Arrow's stream interface (``__arrow_c_stream__``: a DuckDB relation, for one), a data set of Arrow or of
         Hugging Face, and a cursor with a result are read batch by batch. A Dask array or DataFrame is read by
-        partitions, each computed where it is read. An iterator gives blocks (arrays, CSR or
-        tables, or pairs with their targets) and can be read once; a function that returns a new iterator can be
-        called for every pass.
+        partitions, each computed where it is read. :class:`GeneratedRows` are made as they are read. An iterator
+        gives blocks (arrays, CSR or tables, or pairs with their targets) and can be read once; a function that
+        returns a new iterator can be called for every pass.
     target : str, int, array or True, optional
         The column to predict. For arrays it may also be the targets themselves, and for an iterator of pairs it is
         True.
@@ -255,6 +256,8 @@ def _open(source: Any, target: Any) -> Reader:
     library = type(source).__module__.partition(".")[0]
     if hasattr(source, "__dask_graph__"):
         return DelayedReader(source)
+    if isinstance(source, GeneratedRows):
+        return GeneratedReader(source)
     if library in ("pandas", "polars", "pyarrow") and hasattr(source, "shape") and hasattr(source, "columns"):
         return TableReader(source, _apart(target))
     if sp.issparse(source) or isinstance(source, np.ndarray):

@@ -21,6 +21,7 @@ from squeak.learners.data import ArrayTraining, Training, as_numbers, centred
 from squeak.learners.drawn import Drawn, drawn_from, watched
 from squeak.learners.intervals import check_coverage, interval
 from squeak.learners.left_out import LeftOut, sample_of
+from squeak.learners.merging import MergesSums
 from squeak.learners.normal import SMALL, UNKNOWN, NormalEquations
 from squeak.learners.one_pass import OnePass
 from squeak.learners.rows import all_or_nothing
@@ -35,7 +36,7 @@ UNKNOWN_NOISE = (
 
 
 @parameters
-class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner):
+class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, MergesSums, RidgeLearner):
     """Kernel ridge regression on a dictionary of the rows: scikit-learn's KernelRidge for any number of rows.
 
     It minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over the functions f = Σ_j c_j k(·, atom_j). With the features z
@@ -392,9 +393,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, RidgeLearner
             noise, weight, scores, weights = (
                 found[f"_left_out.{name}"] for name in ("noise", "weight", "scores", "score_weights")
             )
-            coef, known = (
-                self.dual_coef_.reshape(len(self.dictionary_), -1),
-                noise is not None and weight is not None,
-            )
+            coef = self.dual_coef_.reshape(len(self.dictionary_), -1)
+            known = noise is not None and weight is not None
             self._left_out = self._errors(coef, weight=weight, known_noise=noise if known else None)
             self._left_out.before = None if scores is None else (scores, weights)

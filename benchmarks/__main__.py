@@ -1,6 +1,6 @@
 """Run the benchmarks: ``python -m benchmarks [name ...]``; results, pages and pictures are written anew.
 
-``python -m benchmarks tables --help``, falkon, streams or searches, tells the options of those that have some.
+``python -m benchmarks tables --help``, falkon, streams, searches or scale, tells the options of some of them.
 """
 
 import importlib
@@ -24,6 +24,7 @@ ALL = (
     "automatic",
     "tables",
     "large",
+    "scale",
     "dpp",
     "online",
     "streams",
@@ -36,8 +37,8 @@ if __name__ == "__main__":  # processes that a benchmark starts import this modu
     given = sys.argv[1:]
     first = next((place for place, word in enumerate(given) if word.startswith("-")), len(given))
     names, options = given[:first] or ALL, given[first:]
-    if options and list(names) not in (["tables"], ["falkon"], ["streams"], ["searches"]):
-        sys.exit("options belong to one benchmark: python -m benchmarks tables, falkon, streams or searches --help")
+    if options and list(names) not in (["tables"], ["falkon"], ["streams"], ["searches"], ["scale"]):
+        sys.exit("options belong to one of tables, falkon, streams, searches and scale: see its --help")
     for name in names:
         if name not in ALL:
             sys.exit(f"no benchmark is called {name!r}; there are {', '.join(ALL)}")

@@ -1,0 +1,304 @@
+"""Rows without end, made as they are read: dictionary, ridge in one pass and in two, online learner, predictions.
+
+``python -m benchmarks scale --rows 1e6`` is the quick form, ``--rows 1e9`` the whole. Every stage runs in a process of
+its own; a run takes the place of the one before with the same number of rows in ``results/scale.json``, from which
+``docs/scale.md`` and its picture are written. ``--stages`` and ``--atoms`` bound a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import RESULTS, anonymous_bytes, save
+
+COLUMNS, ALPHA, ONLINE_ATOMS, SAMPLE, TEST = 8, 1.0, 50, 100_000, 20_000
+STAGES = ("read", "dictionary", "dictionary, Parquet", "ridge, one pass", "ridge, two passes", "online", "predict")
+PARQUET_ROWS = 100_000_000
+"""Rows that are written to the disk at most."""
+
+ROOT = Path(__file__).parents[1]
+PAGE, PICTURE = ROOT / "docs" / "scale.md", ROOT / "docs" / "images" / "scale.png"
+
+
+def truth(X: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sin(X[:, 0]) * X[:, 1] / 3 + np.tanh(X[:, 2]))
+
+
+class Make:
+    """A mixture of 30 clusters with targets; takes note of when parts were asked for."""
+
+    def __init__(self, noise: float = 0.3) -> None:
+        self.centres = 3 * np.random.default_rng(0).standard_normal((30, COLUMNS))
+        self.noise, self.marks, self.rows = noise, [], 0
+
+    def __call__(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        self.marks.append((time.perf_counter(), self.rows))
+        self.rows += n
+        X = rng.standard_normal((n, COLUMNS))
+        X += self.centres[rng.integers(0, 30, n)]
+        return X, truth(X) + self.noise * rng.standard_normal(n)
+
+
+class Timeline:
+    """The anonymous memory of this process over time, in at most some thousand looks."""
+
+    def __enter__(self) -> Timeline:
+        self.looks: list[tuple[float, int]] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        pause = 0.02
+        while not self._stop.wait(pause):
+            self.looks.append((time.perf_counter(), anonymous_bytes()))
+            if len(self.looks) > 4_000:
+                self.looks, pause = self.looks[::2], 2 * pause
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def source_of(rows: int, make: Make, folder: Path, parquet: bool = False) -> Any:
+    import squeak
+
+    if parquet:
+        return squeak.rows(folder / "rows.parquet", target="y")
+    return squeak.rows(squeak.GeneratedRows(make, rows, random_state=0), target=True)
+
+
+def write_parquet(path: Path, rows: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = None
+    for X, y in source_of(rows, Make(), path.parent):
+        table = pa.table({**{f"x{j}": X[:, j] for j in range(COLUMNS)}, "y": y})
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+
+
+def kept_back() -> tuple[np.ndarray, np.ndarray]:
+    """Return rows that no run learns from, and their targets without noise."""
+    X, _ = Make(0.0)(np.random.default_rng(10**6), TEST)
+    return X, truth(X)
+
+
+def sampled_accuracy(d: Any, rows: int) -> float:
+    """Return ε̂ within the span of the atoms, with sums over a sample of the rows in place of all."""
+    from scipy.linalg import eigvalsh
+
+    from squeak.core.nystrom import EigenFeatures
+    from squeak.samplers.measured import second_moment
+
+    X, _ = Make()(np.random.default_rng(10**6 + 1), SAMPLE)
+    features = EigenFeatures(d.kernel, d.atoms)
+    G, atoms = second_moment(features, X) * (rows / SAMPLE), features.block(d.atoms)
+    ends = eigvalsh(G - atoms.T @ (d.weights[:, None] * atoms), G + d.ridge * np.eye(len(G)))
+    return float(max(-ends[0], ends[-1]))
+
+
+def stage_of(
+    name: str, rows: int, atoms: int, folder: Path, make: Make
+) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+    """Return what a stage does, and what is told of its result afterwards."""
+    import squeak
+    from squeak import KernelRidge, Squeak
+    from squeak.kernels import RBF
+    from squeak.online import ConKonsRegressor
+
+    source = source_of(rows, make, folder, "Parquet" in name)
+    kernel, (X, y) = RBF(5.0), kept_back()
+
+    def error(model: Any) -> dict[str, float]:
+        return {"error": float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))}
+
+    if name == "read":
+        return lambda: sum(len(block) for block, _ in source), lambda found: {"rows_read": found}
+    if name.startswith("dictionary"):
+        made = Squeak(kernel, max_atoms=atoms, random_state=0)
+        return lambda: made.fit(source).dictionary_, lambda d: {
+            "accuracy": sampled_accuracy(d, d.n_seen),
+            "atoms": len(d),
+        }
+    if name.startswith("ridge"):
+        model = KernelRidge(kernel, alpha=ALPHA, max_atoms=atoms, random_state=0)
+        once = squeak.rows(iter(source), target=True) if "one" in name else source
+
+        def told(fitted: Any) -> dict[str, float]:
+            fitted.save(folder / "model.sqk")
+            return error(fitted)
+
+        return lambda: model.fit(once), told
+    if name == "online":
+        learner = ConKonsRegressor(kernel, max_atoms=ONLINE_ATOMS, random_state=0)
+
+        def learned() -> Any:
+            for _ in learner.test_then_train_blocks(source):
+                pass
+            return learner
+
+        return learned, error
+
+    fitted = squeak.load(folder / "model.sqk")
+
+    def predicted() -> int:
+        import pyarrow.parquet as pq
+
+        answers, count = fitted.predict_arrow(source), 0
+        with pq.ParquetWriter(folder / "predicted.parquet", answers.schema) as writer:
+            for batch in answers:
+                writer.write_batch(batch)
+                count += batch.num_rows
+        return count
+
+    return predicted, lambda count: {"rows_written": count}
+
+
+def one(name: str, rows: int, atoms: int, folder: str) -> None:
+    """Run a stage in this fresh process, and print what was measured."""
+    make = Make()
+    work, told = stage_of(name, rows, atoms, Path(folder), make)
+    make.marks, make.rows = [], 0
+    with Timeline() as memory:
+        start = time.perf_counter()
+        found = work()
+        seconds = time.perf_counter() - start
+    passes = max(1, round(make.rows / rows))
+    facts = {"stage": name, "rows": rows, "seconds": seconds, "rows_a_second": rows / seconds, "passes": passes}
+    times = np.array([moment for moment, _ in make.marks]) - start
+    steps = np.linspace(0.0, seconds, 21)
+    if len(times) > 40:  # rows read by then, in each twentieth of the time
+        read = np.interp(steps, times, [count for _, count in make.marks])
+        facts["rates"] = (np.diff(read) / np.diff(steps)).tolist()
+    looks = np.array([(moment - start, size) for moment, size in memory.looks])
+    if len(looks):
+        spans = [looks[(looks[:, 0] >= a) & (looks[:, 0] < b), 1] for a, b in pairwise(steps)]
+        facts["memory_mb"] = [float(span.max() / 1e6) if len(span) else None for span in spans]
+        late = looks[looks[:, 0] > 0.1 * seconds, 1]
+        facts |= {"peak_mb": float(looks[:, 1].max() / 1e6)}
+        facts["growth_mb"] = (
+            float((late.max() - np.median(late[: max(1, len(late) // 9)])) / 1e6) if len(late) else None
+        )
+    print(json.dumps(facts | told(found)))
+
+
+def run(options: list[str] | None = None) -> None:
+    """Measure, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks scale")
+    parser.add_argument("--rows", type=float, default=1e6)
+    parser.add_argument("--atoms", type=int, default=500)
+    parser.add_argument("--stages", default=",".join(STAGES).replace(", ", " "), help="separated by commas")
+    given = parser.parse_args(options or [])
+    rows, wanted = int(given.rows), {stage.replace(",", "") for stage in given.stages.split(",")}
+    known = json.loads((RESULTS / "scale.json").read_text())["runs"] if (RESULTS / "scale.json").exists() else []
+    with tempfile.TemporaryDirectory() as folder:
+        if "dictionary Parquet" in wanted:
+            write_parquet(Path(folder) / "rows.parquet", min(rows, PARQUET_ROWS))
+        for name in STAGES:
+            if name.replace(",", "") not in wanted:
+                continue
+            n = min(rows, PARQUET_ROWS) if "Parquet" in name else rows
+            code = f"from benchmarks.scale import one; one({name!r}, {n}, {given.atoms}, {folder!r})"
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RuntimeError(done.stderr)
+            found = json.loads(done.stdout.splitlines()[-1]) | {"asked": rows, "max_atoms": given.atoms}
+            known = [old for old in known if (old["stage"], old["asked"]) != (name, rows)] + [found]
+            print(f"  {name}: {found['seconds']:.1f} s, {found['rows_a_second']:,.0f} rows a second", flush=True)
+            save("scale", {"runs": known})
+    write_page()
+
+
+def write_page() -> None:
+    """Fill the table of the page from results alone, and draw its picture."""
+    runs = json.loads((RESULTS / "scale.json").read_text())["runs"]
+    order = {stage: place for place, stage in enumerate(STAGES)}
+    lines = [
+        "| rows | stage | seconds | rows a second | slowest and fastest twentieth, of the mean | peak memory | growth after a tenth | result |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines += [line_of(found) for found in sorted(runs, key=lambda one: (one["rows"], order[one["stage"]]))]
+    text = "\n" + "\n".join(lines) + "\n"
+    chaos = RESULTS / "chaos.json"
+    faults = "\n" + (chaos_lines(json.loads(chaos.read_text())) if chaos.exists() else "Not yet run.") + "\n"
+    page = PAGE.read_text()
+    for mark, part in (("measured", text), ("faults", faults)):
+        page = re.sub(rf"(<!-- {mark} -->).*?(<!-- end -->)", rf"\g<1>{part}\g<2>", page, flags=re.DOTALL)
+    PAGE.write_text(page)
+    draw(runs)
+
+
+def line_of(found: dict[str, Any]) -> str:
+    """Return a row of the table."""
+    rates = found.get("rates")
+    flat = "–" if rates is None else f"{min(rates) / np.mean(rates):.2f} to {max(rates) / np.mean(rates):.2f}"
+    result = {
+        "accuracy": lambda value: f"ε̂ {value:.3f} on a sample, {found['atoms']} atoms",
+        "error": lambda value: f"error {value:.4f}",
+        "rows_written": lambda value: f"{value:,} rows written",
+    }
+    told = next((words(found[key]) for key, words in result.items() if key in found), "–")
+    growth = found.get("growth_mb")
+    return (
+        f"| {found['rows']:,} | {found['stage']} | {found['seconds']:.1f} | {found['rows_a_second']:,.0f} | {flat} | "
+        f"{found.get('peak_mb', float('nan')):.0f} MB | {'–' if growth is None else f'{growth:.0f} MB'} | {told} |"
+    )
+
+
+def chaos_lines(log: dict[str, Any]) -> str:
+    """Return the table of injected faults."""
+    lines = ["| fault | times | how the runs ended |", "|---|---|---|"]
+    for kind, times in log["by_kind"].items():
+        ends = [
+            f"{words.partition(': ')[2]}: {count}"
+            for words, count in log["ends"].items()
+            if words.startswith(f"{kind}: ")
+        ]
+        lines.append(f"| {kind} | {times} | {'; '.join(ends)} |")
+    lines.append(
+        f"\n{log['faults']} faults in {log['runs']} runs; the longest took {log['slowest_seconds']:.0f} seconds."
+    )
+    return "\n".join(lines)
+
+
+def draw(runs: list[dict[str, Any]]) -> None:
+    """Draw throughput and memory over the time of the largest runs."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    largest = max(found["asked"] for found in runs)
+    figure, (speed, memory) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    for found in runs:
+        if found["asked"] != largest:
+            continue
+        part = (np.arange(20) + 0.5) / 20
+        if found.get("rates"):
+            speed.plot(part, np.array(found["rates"]) / 1e6, label=found["stage"])
+        if found.get("memory_mb"):
+            values = [np.nan if value is None else value for value in found["memory_mb"]]
+            memory.plot(part, values, label=found["stage"])
+    speed.set(xlabel="part of the time", ylabel="million rows a second", title=f"{largest:,} rows", ylim=(0, None))
+    memory.set(xlabel="part of the time", ylabel="anonymous memory, MB", ylim=(0, None))
+    memory.legend(fontsize=8)
+    figure.savefig(PICTURE, dpi=100)
+    plt.close(figure)

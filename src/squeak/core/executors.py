@@ -129,6 +129,7 @@ class Executors(Place):
     def _ended(self, task: _Task, call: Callable[[], Any], attempts: int, executor: Executor, begun: Any) -> None:
         task.begun = None
         if begun.cancelled():
+            task.cancel()  # whoever gave it up, nobody shall wait for it
             return
         error = begun.exception()
         if isinstance(error, BrokenExecutor):

@@ -220,7 +220,7 @@ class TreeRun:
                     if self.keep.folder is not None:
                         self.keep.save(found.node, runs.gathered([left[found.node]])[0][0])
                     del left[found.node]
-                    if not runs.remote:  # workers keep them: what a lost node is made of need not be computed again
+                    if not runs.keeps:  # else workers have them: what a lost node is made of is not computed again
                         for child in self.tree.children(found.node):
                             tasks.pop(child, None)
                     bar.update(1)

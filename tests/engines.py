@@ -63,7 +63,7 @@ def dask_workers() -> Iterator[Workers]:
 def executor_workers(place: Any) -> Iterator[Workers]:
     """Have a place of executors, whose processes are in a table of theirs."""
     with use(place) as where:
-        yield Workers(where, lambda: list(where._executor._processes))
+        yield Workers(where, lambda: list(where._executor._processes or ()))
 
 
 def joblib_workers() -> Any:
@@ -92,8 +92,8 @@ ENGINES: dict[str, Callable[[], Any]] = {
     "joblib": joblib_workers,
     "ray": ray_workers,
 }
-BRIEF = [pytest.param(name, marks=[] if name in ("dask", "processes") else [pytest.mark.slow]) for name in ENGINES]
-"""All engines, but in `make test` only two of them."""
+BRIEF = [pytest.param(name, marks=[] if name == "dask" else [pytest.mark.slow]) for name in ENGINES]
+"""All engines, but in `make test` only the first: the example of Processes is run there too."""
 
 
 def is_gone(pid: int) -> bool:

@@ -62,7 +62,7 @@ def test_two_hundred_faults_are_counted_and_none_is_lost(tmp_path):
 
     with dask_workers() as workers:
         world = chaos.World(workers, tmp_path, log)
-        until(50, lambda: world.stopped(rng))
+        until(60, lambda: world.stopped(rng))
         for times in (1, 2, 3) * 7 + (None,) * 3:
             world.full_disk(rng, times, folder())
         for _ in range(10):

@@ -5,14 +5,10 @@ is active.
 
 Examples
 --------
->>> import numpy as np
->>> from squeak import Disqueak
->>> from squeak.kernels import RBF
 >>> from squeak.places import Threads, use
->>> X = np.random.default_rng(0).standard_normal((2000, 2))
->>> with use(Threads()):
-...     len(Disqueak(RBF(1.0), ridge=5.0, n_leaves=4, random_state=0).fit(X).nodes_)
-7
+>>> with use(Threads()) as here:
+...     here.map_ordered(abs, [-1, -2])
+[1, 2]
 """
 
 from squeak.core.dask_cluster import Cluster

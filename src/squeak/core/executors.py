@@ -228,10 +228,16 @@ class Processes(Executors):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from squeak import Disqueak
+    >>> from squeak.kernels import RBF
     >>> from squeak.places import Processes, use
-    >>> with use(Processes(1)) as here:
-    ...     here.map_ordered(abs, [-1, -2])
-    [1, 2]
+    >>> X = np.random.default_rng(0).standard_normal((1000, 2))
+    >>> made = Disqueak(RBF(1.0), ridge=5.0, n_leaves=3, random_state=0)
+    >>> here = made.fit(X).dictionary_
+    >>> with use(Processes(1)):
+    ...     made.fit(X).dictionary_ == here
+    True
     """
 
     def __init__(self, workers: int | None = None, attempts: int = 4) -> None:

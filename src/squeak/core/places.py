@@ -39,11 +39,9 @@ def use(where: Place) -> Iterator[Place]:
     >>> from squeak.kernels import RBF
     >>> from squeak.places import Threads, use
     >>> X = np.random.default_rng(0).standard_normal((2000, 2))
-    >>> made = Disqueak(RBF(1.0), ridge=5.0, n_leaves=4, random_state=0)
-    >>> here = made.fit(X).dictionary_
     >>> with use(Threads()):  # or use(Processes(2))
-    ...     made.fit(X).dictionary_ == here
-    True
+    ...     len(Disqueak(RBF(1.0), ridge=5.0, n_leaves=4, random_state=0).fit(X).nodes_)
+    7
     """
     with where:
         _used.append(where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -77,7 +77,7 @@ class MergesSums:
             if theirs.equations.moment.shape != total.moment.shape or np.any(theirs.intercept):
                 raise ValueError(f"model {number} has other outputs than the first, or an intercept")
             total = total.plus(theirs.equations)
-        found: Any = clone(self)  # type: ignore[type-var]
+        found: Any = clone(self)
         found.n_features_in_ = getattr(self, "n_features_in_", None)
         found._take(replace(stream, equations=total, drawn=None))
-        return found  # type: ignore[no-any-return]
+        return cast(Self, found)

@@ -3,8 +3,9 @@
 import threading
 import time
 import weakref
-from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from threadpoolctl import threadpool_info
 from squeak.core import engine, places
 from squeak.core.places import place
 from squeak.core.seeds import coins, draw_seed, generator_at
-from squeak.places import ClusterError, Executors, Place, Threads, use
+from squeak.places import Cluster, ClusterError, Executors, Place, Threads, use
 
 
 def blas_threads():
@@ -235,6 +236,34 @@ def test_a_place_that_is_used_is_the_one_until_it_is_left():
             assert where is there
     with place() as where:
         assert isinstance(where, Threads)
+
+
+class FakeTask:
+    """A future of Dask that has failed."""
+
+    def __init__(self, error):
+        self.status, self.error = "error", error
+
+    def result(self, timeout=None):
+        raise self.error
+
+
+def test_errors_of_a_cluster_are_told_in_our_words_and_those_of_tasks_as_they_are(monkeypatch):
+    scheduler = pytest.importorskip("distributed.scheduler")
+    there = Cluster(SimpleNamespace(status="closed"))
+    with pytest.raises(ClusterError, match="connection to the scheduler"):
+        there.submit(abs, -1)
+    there.cancel([1])  # there is nobody to be told
+    monkeypatch.setattr(Cluster, "completed", lambda self, tasks: iter(tasks))
+    killed = scheduler.KilledWorker("leaf", SimpleNamespace(address="tcp://127.0.0.1:1"), 3)
+    for error, words in (
+        (CancelledError(), "connection to the scheduler"),
+        (killed, "died of it, the last at tcp"),
+    ):
+        with pytest.raises(ClusterError, match=words):
+            there.gathered([FakeTask(error)])
+    with pytest.raises(ZeroDivisionError):
+        there.gathered([FakeTask(ZeroDivisionError())])
 
 
 def test_four_methods_make_a_place():

@@ -23,6 +23,7 @@ from squeak import (
     learners,
     leverage,
     online,
+    places,
     report,
     samplers,
 )
@@ -112,6 +113,7 @@ def classes(room, *others):
 
 NO_ESTIMATORS = {
     squeak.Dictionary: "what samplers leave",
+    squeak.GeneratedRows: "rows",
     kernels.Kernel: "the base of the others",
     kernels.PairwiseKernel: "takes objects in place of vectors: tests/core/test_kernels.py",
     leverage.AccuracyBounds: "a result",
@@ -130,6 +132,11 @@ NO_ESTIMATORS = {
     bandits.Integer: "a side of a box",
     bandits.Categorical: "a side of a box",
     dpp.RejectionLimitError: "an error",
+    **dict.fromkeys(
+        (places.Cluster, places.Executors, places.Place, places.Processes, places.Threads),
+        "where tasks run: tests/engines.py",
+    ),
+    places.ClusterError: "an error",
 }
 """Public classes with another face, and what they are."""
 
@@ -214,7 +221,7 @@ CHECKS = [
     for kind, name, subject, params in SUBJECTS
     for words, check in checks.checks_of(kind, subject, **params)
 ]
-ROOMS = (squeak, bandits, checks, dpp, graphs, kernels, learners, leverage, online, report, samplers)
+ROOMS = (squeak, bandits, checks, dpp, graphs, kernels, learners, leverage, online, places, report, samplers)
 PUBLIC = {
     f"{room.__name__}.{name}": getattr(room, name)
     for room in ROOMS

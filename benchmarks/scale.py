@@ -236,7 +236,8 @@ def write_page() -> None:
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [line_of(found) for found in sorted(runs, key=lambda one: (one["rows"], order[one["stage"]]))]
-    text = "\n" + "\n".join(lines) + "\n"
+    picture = "![Rows a second and memory over the time of the largest runs](images/scale.png)"
+    text = "\n" + "\n".join([*lines, "", picture]) + "\n"
     chaos = RESULTS / "chaos.json"
     faults = "\n" + (chaos_lines(json.loads(chaos.read_text())) if chaos.exists() else "Not yet run.") + "\n"
     page = PAGE.read_text()

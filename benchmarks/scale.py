@@ -30,7 +30,7 @@ PARQUET_ROWS = 100_000_000
 """Rows that are written to the disk at most."""
 
 ROOT = Path(__file__).parents[1]
-PAGE, PICTURE = ROOT / "docs" / "scale.md", ROOT / "docs" / "images" / "scale.png"
+PAGE, PICTURE = ROOT / "docs" / "scale.md", ROOT / "docs" / "images" / "bench_scale.png"
 
 
 def truth(X: np.ndarray) -> np.ndarray:
@@ -236,7 +236,7 @@ def write_page() -> None:
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [line_of(found) for found in sorted(runs, key=lambda one: (one["rows"], order[one["stage"]]))]
-    picture = "![Rows a second and memory over the time of the largest runs](images/scale.png)"
+    picture = "![Rows a second and memory over the time of the largest runs](images/bench_scale.png)"
     text = "\n" + "\n".join([*lines, "", picture]) + "\n"
     chaos = RESULTS / "chaos.json"
     faults = "\n" + (chaos_lines(json.loads(chaos.read_text())) if chaos.exists() else "Not yet run.") + "\n"

@@ -23,7 +23,7 @@ ORDER = [
         "kmeans",
         "random_features",
     ),
-    *("online", "pros_n_kons", "sparsifier", "few_labels"),
+    *("online", "pros_n_kons", "sparsifier", "few_labels", "sites"),
     *("batches", "widths", "starvation", "minimize", "diverse_subsets"),
 ]
 """From the dictionary to what is solved with it; the pages' order."""

@@ -30,7 +30,7 @@ def test_every_case_on_file_is_run():
 
 
 def test_the_file_is_small():
-    assert digests.STORED.stat().st_size < 200_000
+    assert digests.STORED.stat().st_size < 220_000
 
 
 def test_every_public_name_is_in_a_case():

@@ -8,9 +8,10 @@ import pytest
 
 import squeak
 from squeak import Disqueak, KernelKMeans, KernelRidge
-from squeak.core import places
+from squeak.core import dask_cluster
 from squeak.graphs import DistributedSparsifier
 from squeak.kernels import RBF
+from squeak.places import ClusterError
 
 distributed = pytest.importorskip("distributed")
 
@@ -79,7 +80,7 @@ def test_without_workers_there_is_a_clear_error_after_the_stated_time(name, empt
     words = (
         r"no worker of the Dask cluster has been at work for 0.3 seconds \(0 are there\), and \d+ of \d+ results"
     )
-    with pytest.raises(places.ClusterError, match=words):
+    with pytest.raises(ClusterError, match=words):
         WAYS[name]()
 
 
@@ -99,6 +100,6 @@ def test_a_run_goes_on_when_a_worker_comes(alone, monkeypatch):
 def test_the_stated_time_is_a_positive_number_of_seconds(words, monkeypatch):
     monkeypatch.setenv("SQUEAK_WORKER_WAIT", words)
     with pytest.raises(ValueError, match="SQUEAK_WORKER_WAIT must be a positive number of seconds"):
-        places.worker_wait()
+        dask_cluster.worker_wait()
     monkeypatch.delenv("SQUEAK_WORKER_WAIT")
-    assert places.worker_wait() == places.WORKER_WAIT == 300
+    assert dask_cluster.worker_wait() == dask_cluster.WORKER_WAIT == 300

@@ -54,7 +54,7 @@ BAD_ROWS = {
 }
 ONLY_SAMPLERS = {
     "text among numbers": Bad(lambda X: np.array([["a", 1.0, 2.0]], dtype=object), "text among them", NUMBERS),
-    "dates": Bad(lambda X: X.astype("datetime64[s]"), "encode text and dates", NUMBERS),
+    "dates": Bad(lambda X: X.astype("datetime64[s]"), "makes numbers of text and dates", NUMBERS),
     "a sparse row with nan": Bad(lambda X: sp.csr_matrix(_with(np.nan)(X)), r"row \d+, column 1 is nan"),
 }
 BAD_PARAMETERS = (

@@ -97,7 +97,7 @@ class Cluster(Place):
     --------
     >>> from distributed import Client, LocalCluster
     >>> from squeak.places import Cluster, use
-    >>> local = LocalCluster(n_workers=1, processes=False, dashboard_address=None, host="127.0.0.1")
+    >>> local = LocalCluster(n_workers=1, processes=False, dashboard_address=None)
     >>> with local, Client(local, set_as_default=False) as client, use(Cluster(client)) as there:
     ...     there.map_ordered(abs, [-1, -2])
     [1, 2]

@@ -136,7 +136,7 @@ class Cluster(Place):
         """
         import distributed
 
-        waiting: Any = distributed.as_completed(list(tasks))
+        waiting: Any = distributed.as_completed(list(tasks), loop=self.client.loop)
         patience = _Patience(self.client, len(tasks))
         left = len(tasks)
         while left:

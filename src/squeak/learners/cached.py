@@ -9,11 +9,8 @@ decides neither.
 from __future__ import annotations
 
 import os
-import sys
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,8 +20,7 @@ from squeak.core.kernels import Kernel, against, against32
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
-from squeak.learners.data import ArrayTraining, PersistedTraining, SourceTraining
-from squeak.trees.sums import Block
+from squeak.learners.data import ArrayTraining, SourceTraining
 
 TILE_BYTES = 8 * 2**20
 """Bytes of a tile of values that are all kept."""
@@ -176,39 +172,13 @@ def kept_in_memory(
     """Return data and features for many passes: kernel values in place of rows in memory.
 
     In float64 they are those that every pass would compute. ``values`` are those of a fit before on these rows.
-    Rows that workers hold become kernel values there, within the same budget for each worker.
+    Rows that workers hold stay rows: their kernel values are computed in every pass.
     """
-    if isinstance(data, PersistedTraining):
-        seen = GivenFeatures(features.mixing)
-        return data.changed(partial(values_of_blocks, budget=budget), features, seen), seen
     if not isinstance(data, ArrayTraining):
         return data, features
     if values is None:
         values = KernelValues(data.X, features, budget_of(budget), single, budget)
     return replace(data, X=values), GivenFeatures(features.mixing)
-
-
-_held: weakref.WeakSet[KernelValues] = weakref.WeakSet()
-"""The kernel values that this process holds for others, as a worker of a cluster."""
-
-
-def values_of_blocks(blocks: list[Block], features: Any, budget: float | None) -> list[Block]:
-    """Return blocks of rows as their kernel values, computed now, as far as the budget of this process goes.
-
-    Where nobody says, all workers of this machine, a core each, share half of its free memory.
-    """
-    found: list[Block] = []
-    with engine.serial():
-        for X, pair in blocks:
-            taken = sum(sys.getsizeof(values) for values in list(_held))
-            free = SHARE_OF_FREE * (free_memory() + taken) / engine.thread_count()
-            allowed = min(float(MOST_UNASKED), free) if budget is None else float(budget)
-            values = KernelValues(X, features, max(0.0, allowed - taken))
-            for tile in engine.tiles(values.kept, values.tile):
-                values[tile]
-            _held.add(values)
-            found.append((values, pair))
-    return found
 
 
 def rows_in_memory(data: SourceTraining, budget: float | None) -> ArrayTraining | None:

@@ -138,6 +138,7 @@ LONG = (
     "src/squeak/learners/auto.py::squeak.learners.auto.AutoClassifier",
     "src/squeak/learners/blend.py::squeak.learners.blend.KernelBlend",
     "test_chaos.py::test_a_pool_whose_processes_die_of_a_task_ends_with_a_clear_error",
+    "test_chaos.py::test_a_few_faults_change_no_bit",
     "test_cli.py::test_a_dead_scheduler_is_named",
     "test_cli.py::test_a_terminal_without_our_signs_is_no_error",
     "test_cli.py::test_an_interrupt_leaves_a_checkpoint_and_the_same_command_goes_on",

@@ -171,9 +171,9 @@ BANDITS = {
     "BKB": {"oversampling": 2.0},
     "BKB, pull": {"coins": "pull"},
     "ThompsonSampling": {},
-    "BatchBKB": {},
+    "BatchBKB": {"beta": "logdet"},  # the default width makes batches of thousands of pulls
     "BatchBKB, local": {"stopping": "local", "max_batch": 9},
-    "AutoUCB": {"crossover": 12, "repeats": 1.0},
+    "AutoUCB": {"crossover": 12, "repeats": 1.0, "beta": "logdet"},
     "AutoUCB, theory": {"crossover": 1000, "beta": "theory"},
     "UniformArms": {},
     "ExpectedImprovement": {},

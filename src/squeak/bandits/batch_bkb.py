@@ -131,7 +131,7 @@ class BatchBKB(SparseBandit):
     >>> arms = np.random.default_rng(1).random((500, 2))
     >>> f = np.exp(-8 * ((arms - 0.6) ** 2).sum(axis=1))
     >>> rng = np.random.default_rng(0)
-    >>> bandit = BatchBKB(arms, RBF(0.25), noise=0.1, random_state=0)
+    >>> bandit = BatchBKB(arms, RBF(0.25), noise=0.1, max_batch=8, random_state=0)
     >>> for _ in range(60):
     ...     batch = bandit.ask()
     ...     bandit.tell(batch, f[batch] + 0.1 * rng.standard_normal(len(batch)))

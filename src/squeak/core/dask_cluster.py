@@ -159,6 +159,8 @@ class Cluster(Place):
         -------
         list
         """
+        from distributed.comm import CommClosedError
+
         seconds = FIRST_TRANSFER
         while True:
             for task in self.completed(tasks):
@@ -168,7 +170,7 @@ class Cluster(Place):
                 return [task.result(timeout=seconds) for task in tasks]
             except TimeoutError:
                 seconds *= 2.0
-            except CancelledError:
+            except (CancelledError, CommClosedError):
                 raise ClusterError(GONE) from None
 
     def rescued(self, tasks: Mapping[K, Any]) -> Iterator[tuple[K, Any]]:
@@ -178,9 +180,11 @@ class Cluster(Place):
         ----------
         tasks : dict of distributed.Future
         """
+        from distributed.comm import CommClosedError
+
         for name, task in tasks.items():
             if task.status == "finished":
-                with suppress(TimeoutError, CancelledError):  # its worker is gone too
+                with suppress(TimeoutError, CancelledError, CommClosedError):  # its worker is gone too
                     yield name, task.result(timeout=FIRST_TRANSFER)
 
     def cancel(self, tasks: Iterable[Any]) -> None:
@@ -198,11 +202,12 @@ class Cluster(Place):
 
 def _raise_error_of(task: Any) -> None:
     """Raise the error of a task that failed, in words of our own where it is the cluster's and not the task's."""
+    from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
     try:
         task.result(timeout=FIRST_TRANSFER)
-    except CancelledError:
+    except (CancelledError, CommClosedError):
         raise ClusterError(GONE) from None
     except KilledWorker as error:
         raise ClusterError(

@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -135,3 +136,19 @@ def test_dask_collections_are_sources(frame):
             with pytest.raises(ValueError, match="as it was before persist"):
                 given["ridge"][1].fit(held)
     assert squeak.rows(array).n_rows == N
+
+
+@pytest.mark.parametrize("name", ["ridge", "classes"])
+def test_a_partition_without_rows_changes_nothing(name, frame):
+    dask, dd = pytest.importorskip("dask"), pytest.importorskip("dask.dataframe")
+    small = frame[:900]
+
+    def fitted(*edges):
+        parts = [dask.delayed(small[first:stop]) for first, stop in pairwise(edges)]
+        collection = dd.from_delayed(parts, meta=small[:0])
+        learner = {"ridge": KernelRidge, "classes": KernelClassifier}[name]
+        model = learner(RBF(1.0), alpha=0.5, dictionary=small[["a", "b", "c"]][:M].to_numpy())
+        return model.fit(source_of(collection, "y" if name == "ridge" else "kind")).dual_coef_
+
+    with use(Executors(lambda: ThreadPoolExecutor(2))):
+        np.testing.assert_allclose(fitted(0, 300, 300, 900), fitted(0, 300, 900), rtol=1e-6)

@@ -317,7 +317,7 @@ class RowSource:
             before += row
         if self._given:
             strange.warn()
-        if kept == 0:
+        if kept == 0 and stop is None:  # a part may be empty
             raise ValueError(f"there are no rows{f': all {skipped:,} were skipped' if skipped else ''}")
 
     def _check_count(self, part: int, rows: int) -> None:

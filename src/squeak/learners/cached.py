@@ -120,9 +120,6 @@ class KernelValues:
         self._values = np.empty((self.kept, m), dtype=self.dtype)
         self._filled = np.zeros(count, dtype=bool)
 
-    def __sizeof__(self) -> int:
-        return int(object.__sizeof__(self) + self._values.nbytes)
-
     def __getitem__(self, tile: slice) -> Any:
         """Return the values of the rows of a tile, not to be written to.
 

@@ -183,8 +183,10 @@ class Watched(Sampled):
         """Return the classes and how many rows each has; if nobody has read all rows, after a pass, by workers."""
         if self._found is None and client is not None:
             parts = [(self.alone(part, part + 1), part) for part in range(self.n_parts)]
-            self._found = reduce(_added, client.map_ordered(_classes_of_part, parts))
-            _check_not_numbers(self._found[0])
+            there = [found for found in client.map_ordered(_classes_of_part, parts) if found is not None]
+            if there:
+                self._found = reduce(_added, there)
+                _check_not_numbers(self._found[0])
         if self._found is None:
             for _ in self.blocks():
                 pass
@@ -202,12 +204,12 @@ def _with_classes(found: tuple[Any, Any] | None, y: Any) -> tuple[Any, Any]:
     return found
 
 
-def _classes_of_part(given: tuple[RowSource, int]) -> tuple[Any, Any]:
+def _classes_of_part(given: tuple[RowSource, int]) -> tuple[Any, Any] | None:
+    """Return the classes of one part of a source and their rows; None where it has no rows."""
     source, part = given
     found = None
     for block in source.part_pairs(part, part + 1):
         found = _with_classes(found, block.y)
-    assert found is not None
     return found
 
 

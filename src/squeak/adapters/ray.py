@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-import ray
-
 from squeak.core.tasks import ClusterError, Place
-
-LOST = (ray.exceptions.WorkerCrashedError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
 
 
 class Ray(Place):
@@ -56,6 +52,8 @@ class Ray(Place):
         -------
         ray.ObjectRef
         """
+        import ray
+
         sizes = [len(arg) if isinstance(arg, list) else None for arg in args]
         flat = [inner for arg in args for inner in (arg if isinstance(arg, list) else [arg])]
         task: Any = ray.remote(**self.options, name=f"squeak-{name}") if self.options else ray.remote
@@ -68,6 +66,8 @@ class Ray(Place):
         ----------
         tasks : sequence of ray.ObjectRef
         """
+        import ray
+
         left = list(tasks)
         while left:
             ready, left = ray.wait(left, num_returns=1, fetch_local=False)
@@ -84,11 +84,14 @@ class Ray(Place):
         -------
         list
         """
+        import ray
+
+        lost = (ray.exceptions.WorkerCrashedError, ray.exceptions.ObjectLostError, ray.exceptions.NodeDiedError)
         try:
             return list(ray.get(list(tasks)))
         except ray.exceptions.RayTaskError as error:
             raise (error.cause if isinstance(error.cause, BaseException) else error) from None
-        except LOST as error:
+        except lost as error:
             raise ClusterError(f"workers of the Ray cluster were lost too often: {error}") from None
 
     def cancel(self, tasks: Iterable[Any]) -> None:
@@ -98,6 +101,8 @@ class Ray(Place):
         ----------
         tasks : iterable of ray.ObjectRef
         """
+        import ray
+
         for task in tasks:
             ray.cancel(task)
 

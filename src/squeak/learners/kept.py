@@ -329,7 +329,8 @@ class KeptFalkon:
 
         It ends when no more than the part ``enough`` of the objective is left to gain, as a gradient tells, or as
         the round before lets expect; or after one round, if another gradient follows anyway. If there are
-        coefficients of features that were dropped, these are solved for as well: alpha is most of their part.
+        coefficients of features that were dropped, these are solved for as well: alpha is most of their part. A
+        round then halves what is left at least, or it is the last one, and the part ``LOST`` may be left after it.
         """
         r, before, beta = system.view.rank, np.inf, solution.beta.copy()
         for _ in range(REFINED + 1):
@@ -351,7 +352,10 @@ class KeptFalkon:
             solution.n_iter += found.n_iter
             system.lowest = min(system.lowest, found.lowest)
             expected = 2.0 * system.view.beside**2 * share + float(np.nan_to_num(found.left).max(initial=0.0))
-            if once or (dropped == 0.0 and expected <= enough):
-                residual = np.maximum(found.objective - self.alpha * np.square(beta).sum(axis=0), 0.0)
+            if dropped > 0.0:  # what the features in use have in common with these was left aside
+                expected = max(expected, CONTRACTS * before)
+            if once or expected <= (enough if dropped == 0.0 else LOST):
+                least = found.objective - np.sum(gradient[r:] ** 2 / self._spread(system, gradient), axis=0)
+                residual = np.maximum(least - self.alpha * np.square(beta).sum(axis=0), 0.0)
                 return replace(solution, beta=beta, residual=residual, left=expected, converged=True)
         return KeptSolution(words=f"rounding in float32 leaves {share + dropped:.1g} of the objective to gain")

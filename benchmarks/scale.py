@@ -232,11 +232,11 @@ def write_page() -> None:
     runs = json.loads((RESULTS / "scale.json").read_text())["runs"]
     order = {stage: place for place, stage in enumerate(STAGES)}
     lines = [
-        "| rows | stage | seconds | rows a second | slowest and fastest twentieth, of the mean | peak memory | growth after a tenth | result |",
+        "| rows | stage | seconds | rows per second | slowest and fastest twentieth of the time, relative to the mean | peak memory | growth after a tenth | result |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [line_of(found) for found in sorted(runs, key=lambda one: (one["rows"], order[one["stage"]]))]
-    picture = "![Rows a second and memory over the time of the largest runs](images/bench_scale.png)"
+    picture = "![Speed and memory over the time of the largest runs](images/bench_scale.png)"
     text = "\n" + "\n".join([*lines, "", picture]) + "\n"
     chaos = RESULTS / "chaos.json"
     faults = "\n" + (chaos_lines(json.loads(chaos.read_text())) if chaos.exists() else "Not yet run.") + "\n"
@@ -288,17 +288,20 @@ def draw(runs: list[dict[str, Any]]) -> None:
     import matplotlib.pyplot as plt
 
     largest = max(found["asked"] for found in runs)
-    figure, (speed, memory) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-    for found in runs:
-        if found["asked"] != largest:
-            continue
+    shown = [found for found in runs if found["asked"] == largest]
+    timed = any(found.get("rates") for found in shown)  # short runs have no rates
+    figure, axes = plt.subplots(1, 1 + timed, figsize=(5 + 5 * timed, 3.6), layout="constrained", squeeze=False)
+    speed, memory = axes[0, 0], axes[0, -1]
+    for found in shown:
         part = (np.arange(20) + 0.5) / 20
         if found.get("rates"):
             speed.plot(part, np.array(found["rates"]) / 1e6, label=found["stage"])
         if found.get("memory_mb"):
             values = [np.nan if value is None else value for value in found["memory_mb"]]
             memory.plot(part, values, label=found["stage"])
-    speed.set(xlabel="part of the time", ylabel="million rows a second", title=f"{largest:,} rows", ylim=(0, None))
+    speed.set(
+        xlabel="part of the time", ylabel="million rows per second", title=f"{largest:,} rows", ylim=(0, None)
+    )
     memory.set(xlabel="part of the time", ylabel="anonymous memory, MB", ylim=(0, None))
     memory.legend(fontsize=8)
     figure.savefig(PICTURE, dpi=100)

@@ -77,11 +77,11 @@ def first_screen() -> str:
   choosing our settings, their error is {percent(apart["lightgbm"]["ratio"])} than LightGBM's, {percent(apart["hist"]["ratio"])} than HistGradientBoosting's and {percent(apart["catboost"]["ratio"])} than CatBoost's (geometric means,
   everything at its defaults, {splits_words(tables["splits"])}). On {len(tables["lost"])} of all {len(tables["best"])} tables some other library is better, and
   our fits take far longer: {fit_time("lightgbm")[0]:.0f} times the processor time of LightGBM and {fit_time("catboost")[0]:.1f} times that of CatBoost.
-- **Your rows arrive as a stream.** `ConKonsRegressor` learns each row as it comes. On cadata it is {times(stream["river singly over squeak"]["median"])} faster than river's `RBFSampler` with SGD, and its loss is
+- **Your rows arrive as a stream.** `ConKonsRegressor` learns each row as it comes. On cadata (house prices) it is {times(stream["river singly over squeak"]["median"])} faster than river's `RBFSampler` with SGD, and its loss is
   {stream["squeak singly"]["loss"]:.4f} where river's is {stream["river singly"]["loss"]:.4f}. On {ahead} of {len(unseen)} data sets that played no part in choosing settings it has a lower loss than two tuned first-order learners.
 - **Each evaluation of your function is expensive.** `minimize` searches a box by Bayesian optimisation. After 100 evaluations it is nearer to the minimum than bayes_opt on {len(better)} of {len(box)} test functions, and a step is
   {min(r["speed"]["median"] for r in box.values()):.0f} to {max(r["speed"]["median"] for r in box.values()):.0f} times faster.
-- **You have a graph and few labels.** `HarmonicClassifier` labels {ours:.0f}% of the nodes of cora correctly from 20 labels; scikit-learn's `LabelSpreading` labels {theirs:.0f}%.
+- **You have a graph and few labels.** `HarmonicClassifier` labels {ours:.0f}% of the nodes of cora (papers that cite each other) correctly from 20 labels; scikit-learn's `LabelSpreading` labels {theirs:.0f}%.
 - **Kernel methods do not fit into your memory.** One pass over a Parquet file of {files["rows"]:,} rows needs {files["parquet"]["peak_mb"]:.0f} MB in all. On {fit["rows"]:,} flights `KernelRidge` fits
   {times(fit["speed"]["theirs"])} faster than scikit-learn's `Nystroem` + `Ridge`, with the same test error.
 """

@@ -20,7 +20,7 @@ from tests.commands import ENVIRONMENT, ROOT
 pytest.importorskip("starlette", reason="starlette is not installed: nothing was served")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: nothing was served")
 from squeak.cli import serving
-from squeak.cli.answering import Answering
+from squeak.cli.answering import Answering, RefusedError
 from squeak.cli.deploying import serve
 from squeak.cli.serving import listening, server_of
 
@@ -226,6 +226,13 @@ def test_bad_requests_are_told_why(served, name):
     got, said = served("table").ask("POST", "/predict", body, **{"Content-Type": "application/json"})
     assert (got, list(said)) == (status, ["error"])
     assert words in said["error"]
+
+
+def test_a_gap_that_a_model_cannot_fill_is_told():
+    frame = pd.DataFrame({"size": np.arange(30.0), "town": ["Gent", "Lille", "Mons"] * 10})
+    model = squeak.KernelRidge(max_atoms=10, random_state=0).fit(squeak.rows(frame, frame["size"].to_numpy()))
+    with pytest.raises(RefusedError, match="row 0: column 'size' is nan: this model takes no gaps"):
+        Answering(model, "m.sqk", most=5).answer({"rows": [{"size": None, "town": "Gent"}]})
 
 
 def test_other_paths_methods_hosts_and_types(served):

@@ -219,6 +219,32 @@ def test_values_of_a_database_become_the_numbers_they_stand_for():
         squeak.rows(connection, query="SELECT a, b FROM t", missing="mean").collect()
 
 
+def test_a_database_that_is_asked_wrongly_says_so_in_one_error(sqlite_file, duck_file, monkeypatch):
+    monkeypatch.chdir(sqlite_file.parent)
+    for url, query, message in [
+        ("sqlite:///flights.db", None, r"^sqlite:///flights.db is a database; pass query='SELECT …' too$"),
+        ("postgresql+psycopg://me:secret@host/db", None, r"^postgresql\+psycopg://host/db is a database"),
+        ("flights.db", None, "^flights.db looks like a database; pass its URL, sqlite:///flights.db, and query="),
+        ("sqlite:///flights.db", "SELECT * FROM flight", "^the database refuses: no such table: flight$"),
+        (f"duckdb:///{duck_file}", "SELECT * FROM flight", "^the database refuses: .* flight does not exist"),
+        (
+            sqlite3.connect(sqlite_file),
+            "SELEC * FROM flights",
+            '^the database refuses: near "SELEC": syntax error$',
+        ),
+        ("mydb://host/flights", "SELECT 1", "^the database refuses: .*mydb"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            squeak.rows(url, query=query)
+    with pytest.raises(ValueError, match="no such table") as raised:
+        squeak.rows("sqlite:///flights.db", query="SELECT * FROM flight")
+    assert isinstance(raised.value.__cause__, sqlalchemy.exc.OperationalError)
+    for kind in ("sqlite", "duckdb"):
+        with pytest.raises(FileNotFoundError, match="there is no database not_there"):
+            squeak.rows(f"{kind}:///not_there.db", query="SELECT * FROM flights")
+    assert not Path("not_there.db").exists()  # SQLite alone would make an empty one
+
+
 def test_predictions_go_back_as_an_arrow_stream_with_the_key(frame, duck_file, tmp_path):
     connection = duckdb.connect(str(duck_file), read_only=True)
     source = squeak.rows(connection, "y", query=ASKED, drop=["id"])

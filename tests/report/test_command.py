@@ -38,6 +38,8 @@ def test_a_model_and_its_data_become_one_page(folder, tmp_path):
     text = (tmp_path / "r.html").read_text()
     assert "True against predicted" in text
     assert "m.sqk" in text
+    rest = ("--data", folder / "flights.csv", "--out", tmp_path / "without.html")
+    assert "no errors and no scores: --target names" in command("report", folder / "m.sqk", *rest).stdout
     assert "r.html (" in done.stdout
 
 

@@ -29,7 +29,6 @@ from squeak.cli.streams import online
 
 app = typer.Typer(
     name="squeak",
-    help="Kernel learning at scale: one pass over the rows, a small weighted dictionary of them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -47,7 +46,12 @@ app.add_typer(plans, name="plan")
 def squeak(
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
-    """Kernel learning at scale: one pass over the rows, a small weighted dictionary of them."""
+    """Learn from tables, files, databases, streams and graphs with kernel models.
+
+    Begin with: squeak fit TABLE --target COLUMN --out model.sqk
+
+    squeak COMMAND --help explains a command.
+    """
     if version:
         echo(f"squeak {__version__}")
         raise typer.Exit

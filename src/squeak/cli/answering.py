@@ -102,7 +102,9 @@ class Answering:
             try:
                 found = self._predicted(self._table(rows), coverage)
             except AdvisedError as error:  # the fact alone: its advice is about parameters of Python
-                raise RefusedError(422, error.told(lambda advice: "")) from None
+                fact = error.told(lambda advice: "")
+                gap = ": this model takes no gaps, because it was fitted without filling them"
+                raise RefusedError(422, fact + gap * fact.endswith(" is nan")) from None
             except (ValueError, TypeError) as error:
                 raise RefusedError(422, " ".join(str(error).split())) from None
         words = [str(one.message) for one in said if "feature names" not in str(one.message)]

@@ -342,6 +342,8 @@ def report(
     The page needs no network. DATA is read once; the file and DATA are not changed. With --compare the page
     compares two models on the same rows instead, which are then read once for each model.
     """
+    from sklearn.base import ClassifierMixin, RegressorMixin
+
     import squeak as sq
     from squeak.report.given import preprocessing_of
 
@@ -363,3 +365,5 @@ def report(
         sq.report.write(objects[0], out, sources[0], name=file.name, verbose=0 if quiet else 1)
     if not quiet:
         echo(f"{file} → {out} ({out.stat().st_size / 1e3:,.0f} kB)")
+        if data and target is None and isinstance(objects[0], RegressorMixin | ClassifierMixin):
+            echo("the page has no errors and no scores: --target names the column of DATA that the model predicts")

@@ -167,7 +167,7 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
     top = np.argsort(-scores, kind="stable")[:count]
     table = atom_columns(d, top)
     names = list(table)[:COLUMNS]
-    title = "atoms that say most that no other row says" if d.calibrated else "atoms"
+    title = "atoms that resemble other rows least" if d.calibrated else "atoms"
     header = ["row", "weight", "score", *names]
     lines = []
     for line, number in enumerate(top):

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from squeak.core.advice import Advice, InputError
 from squeak.data.preprocessing import missing_column
-from squeak.data.remote import RemoteFile, find_remote
+from squeak.data.remote import RemoteFile, find_remote, public
 
 PARQUET = (".parquet", ".pq", ".parq")
 PACKED = ("", ".gz", ".bz2", ".zst", ".lz4")
@@ -23,6 +24,12 @@ KINDS = (("parquet", PARQUET), ("csv", CSV), ("json", JSON), ("arrow", ARROW), (
 
 AnyPath = Path | RemoteFile
 """A file, here or elsewhere."""
+
+DATABASES = re.compile(r"(sqlite|duckdb|postgres(ql)?|mysql|mariadb|oracle|mssql|snowflake|bigquery)(\+\w+)?://")
+"""URLs that lead to databases and never to files."""
+
+ENGINES = {".db": "sqlite", ".sqlite": "sqlite", ".sqlite3": "sqlite", ".duckdb": "duckdb"}
+"""Databases by the endings of their files."""
 
 
 def find_files(source: Any, options: Mapping[str, Any] | None = None) -> list[AnyPath]:
@@ -39,6 +46,8 @@ def find_files(source: Any, options: Mapping[str, Any] | None = None) -> list[An
             seen.add(path.resolve())
         return found
     if is_url(source):
+        if DATABASES.match(source):
+            raise InputError(f"{public(source)} is a database", Advice("pass {} too", "query", "SELECT …"))
         return [*find_remote(source, options or {}, [end for kind, ends in KINDS if kind != "npy" for end in ends])]
     if options:
         raise ValueError(f"storage_options are for URLs; {os.fspath(source)} is a file here")
@@ -54,6 +63,9 @@ def find_files(source: Any, options: Mapping[str, Any] | None = None) -> list[An
             raise FileNotFoundError(f"the folder {text} has no Parquet, CSV, JSON lines, Arrow or npy files")
         return [*inside]
     if path.exists():
+        if engine := ENGINES.get(path.suffix.lower()):
+            words = f"pass its URL, {engine}:///{text}, and {{}}"
+            raise InputError(f"{text} looks like a database", Advice(words, "query", "SELECT …"))
         return [path]
     if glob.has_magic(text):
         matching = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from squeak.data.readers import IteratorReader
@@ -55,20 +56,41 @@ def query_reader(source: Any, query: Any) -> StreamReader:
     """
     if isinstance(source, str):
         source = _connected(source)
+    ask: Callable[[Any, Any], Iterator[Any]]
     if _is_sqlalchemy(source):
-        return StreamReader(lambda: _from_sqlalchemy(source, query))
-    if not isinstance(query, str):
+        ask = _from_sqlalchemy
+    elif not isinstance(query, str):
         raise TypeError(f"query is text for this database; it is a {type(query).__name__}")
-    if type(source).__module__.partition(".")[0] in ("duckdb", "_duckdb"):  # the second from version 1.5 on
-        return StreamReader(lambda: _from_duckdb(source, query))
-    if hasattr(source, "fetchmany") and hasattr(source, "execute"):
-        return StreamReader(lambda: _from_cursor(source, query))
-    if hasattr(source, "cursor"):
-        return StreamReader(lambda: _from_connection(source, query))
-    raise TypeError(
-        f"a {type(source).__name__} cannot be asked a query: pass a DB-API, ADBC or DuckDB connection or cursor, a "
-        "SQLAlchemy engine, or the URL of a database"
-    )
+    elif type(source).__module__.partition(".")[0] in ("duckdb", "_duckdb"):  # the second from version 1.5 on
+        ask = _from_duckdb
+    elif hasattr(source, "fetchmany") and hasattr(source, "execute"):
+        ask = _from_cursor
+    elif hasattr(source, "cursor"):
+        ask = _from_connection
+    else:
+        raise TypeError(
+            f"a {type(source).__name__} cannot be asked a query: pass a DB-API, ADBC or DuckDB connection or "
+            "cursor, a SQLAlchemy engine, or the URL of a database"
+        )
+    return StreamReader(lambda: _answered(ask(source, query)))
+
+
+def _answered(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the batches of a query."""
+    with _one_error():
+        yield from batches
+
+
+@contextlib.contextmanager
+def _one_error() -> Iterator[None]:
+    """Have a database say what is wrong in a ValueError, behind which is the error of its driver."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ValueError | TypeError) or type(error).__module__ == "builtins":
+            raise
+        said = str(getattr(error, "orig", None) or error).partition("\n\n")[0]  # SQLAlchemy's has its driver's
+        raise ValueError(f"the database refuses: {' '.join(said.split())}") from error
 
 
 def _connected(url: str) -> Any:
@@ -82,14 +104,25 @@ def _connected(url: str) -> Any:
     try:
         if kind == "duckdb":
             import duckdb
-
-            return duckdb.connect(place.removeprefix("/"), read_only=True)
-        from sqlalchemy import create_engine, pool
+        else:
+            from sqlalchemy import create_engine, make_url, pool
     except ImportError:
         raise ImportError(
             "a database's URL needs SQLAlchemy or DuckDB: pip install 'squeak-learn[sql]', or pass a connection"
         ) from None
-    return create_engine(url, poolclass=pool.NullPool)  # a connection is closed after every pass
+    with _one_error():
+        if kind == "duckdb":
+            return duckdb.connect(_existing(place.removeprefix("/")), read_only=True)
+        if kind.partition("+")[0] == "sqlite":
+            _existing(make_url(url).database or "")  # else SQLite would make an empty one
+        return create_engine(url, poolclass=pool.NullPool)  # a connection is closed after every pass
+
+
+def _existing(path: str) -> str:
+    """Return the file of a database, or raise where there is none; :memory: and md:flights name no files."""
+    if path and ":" not in path[2:] and not Path(path).exists():
+        raise FileNotFoundError(f"there is no database {path}")
+    return path
 
 
 def _is_sqlalchemy(source: Any) -> bool:

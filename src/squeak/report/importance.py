@@ -147,8 +147,8 @@ class Importance:
         """A sentence on the columns that move together; empty where none do."""
         told = "; ".join(
             f"{', '.join(group.names[:-1])} and {group.names[-1]} (rank correlation "
-            f"{int(100 * group.correlation) / 100} or more) cost {group.mean:.3g} ± {group.error:.1g} of "
-            f"{self.metric} together"
+            f"{min(0.99, int(100 * group.correlation) / 100)} or more) cost {group.mean:.3g} ± {group.error:.1g}"
+            f" of {self.metric} together"
             for group in self.together
         )
         return told and (

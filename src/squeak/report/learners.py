@@ -35,9 +35,9 @@ def coverage_panel(model: Any, given: Given | None) -> Panel | None:
         lines.append([percent(level), percent(inside), middle])
     chart = _chart(np.array(found))
     words = (
-        "The part of the targets that intervals were asked to hold, and the part that they hold. On the dashed "
-        "line they hold what was asked; above it they are wider than they need be. On rows of the fit they look "
-        "better than on new rows."
+        "Which part of the targets the intervals were asked to hold, and which part they do hold. On the dashed "
+        "line the two are equal. Above it, the intervals are wider than they need to be. On rows of the fit, "
+        "intervals look better than on new rows."
     )
     body = join(chart, table(["asked", "held", "median width"], lines))
     return Panel("Coverage of the intervals", body, words)
@@ -141,7 +141,7 @@ def _regression(guess: Array, truth: Array) -> tuple[list[Panel], Facts]:
     chart = cloud(
         guess[which], truth[which], tips, "predicted", "true", "true values against predicted ones", diagonal=True
     )
-    facts = [["root mean squared error", rmse], ["the same, of the mean alone", float(np.sqrt(spread))]]
+    facts = [["root mean squared error", rmse], ["the same, if the mean is predicted", float(np.sqrt(spread))]]
     facts += [["mean absolute error", mean_error], ["R²", explained], ["rows", len(guess)]]
     shown = f" {len(which):,} of {len(guess):,} rows are drawn." if len(which) < len(guess) else ""
     low, high = np.quantile(error, [0.005, 0.995])
@@ -155,7 +155,7 @@ def _regression(guess: Array, truth: Array) -> tuple[list[Panel], Facts]:
     )
     inside = error[(error >= low) & (error <= high)]
     return [
-        Panel("True against predicted", chart, f"On the dashed line predictions are right.{shown}"),
+        Panel("True against predicted", chart, f"Rows on the dashed line are predicted exactly.{shown}"),
         Panel("Binned", _binned(guess, truth), groups),
         Panel("Errors", histogram(inside, "predicted − true", "errors", of="rows", marks=[(0.0, "")]), words),
         Panel("Scores", table([], facts), FLATTERY),

@@ -159,7 +159,7 @@ class Page:
             tag("header", tag("h1", self.title), tag("p", self.subtitle, class_="quiet"), _facts(self.facts)),
             tag("nav", links, aria_label="Parts of this report"),
             tag("main", [_section(tab, name) for tab, name in zip(tabs, names, strict=True)]),
-            tag("footer", f"Made by squeak {__version__}. The page holds all it needs and asks no network."),
+            tag("footer", f"Made by squeak {__version__}. This page works without a network."),
             tag("script", Safe(script)),
         )
         return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"

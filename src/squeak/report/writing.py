@@ -20,6 +20,9 @@ from squeak.report.settings import choice_tab, parts_of, settings_tab
 from squeak.report.shell import Page, Tab, number
 from squeak.samplers.dictionary import Dictionary
 
+UNNAMED = "object.sqk"
+"""The file that lines to paste load, where the page does not know its name."""
+
 Content = tuple[list[Tab], list[tuple[str, str]]]
 """Tabs, and facts for the head of the page."""
 
@@ -72,7 +75,7 @@ def write(
     family = family_of(obj)
     target = Path(path)
     check_place(target)
-    page = _page(obj, family, X, y, name or "object.sqk", verbose)
+    page = _page(obj, family, X, y, name, verbose)
     content = page.html().encode("utf-8", errors="replace")
     with replacing(target) as stream:
         stream.write(content)
@@ -108,7 +111,7 @@ def family_of(obj: Any) -> str:
     )
 
 
-def _page(obj: Any, family: str, X: Any, y: Any, name: str, verbose: int) -> Page:
+def _page(obj: Any, family: str, X: Any, y: Any, name: str | None, verbose: int) -> Page:
     with progress("report", "parts", 6, verbose, leave=False) as bar:
 
         def step(words: str) -> None:
@@ -117,15 +120,15 @@ def _page(obj: Any, family: str, X: Any, y: Any, name: str, verbose: int) -> Pag
 
         step("rows")
         given = read_given(obj, X, y)
-        tabs, facts = _tabs(obj, family, given, name, step)
+        tabs, facts = _tabs(obj, family, given, name or UNNAMED, step)
         step("settings")
-        tabs.append(settings_tab(obj, name))
+        tabs.append(settings_tab(obj, name or UNNAMED))
     title = {"dictionary": "Dictionary", "preprocessing": "Columns"}.get(family, type(obj).__name__)
     if given is not None:
         facts.append(("Rows given" if given.whole else "Rows given, the first", f"{given.n:,}"))
         facts += [("Rows skipped", f"{given.skipped:,}")] if given.skipped else []
     kernel = None if family == "composed" else kernel_of(obj)
-    return Page(title, name if kernel is None else f"{name} · {kernel}", facts, tabs)
+    return Page(title, " · ".join(str(one) for one in (name, kernel) if one is not None), facts, tabs)
 
 
 def _tabs(obj: Any, family: str, given: Given | None, name: str, step: Callable[[str], None]) -> Content:

@@ -17,7 +17,7 @@ def problem(rng):
 
 def started(problem, seed=0, **params):
     arms, f = problem
-    bandit = BatchBKB(arms, RBF(0.25), noise=0.1, random_state=seed, **params)
+    bandit = BatchBKB(arms, RBF(0.25), noise=0.1, random_state=seed, **{"max_batch": 10_000, **params})
     some = np.random.default_rng(seed).integers(0, len(arms), 30)
     bandit.tell(some, f[some])
     return bandit
@@ -127,6 +127,31 @@ def test_max_batch_and_the_steps_of_run_are_kept(problem):
     assert len(bandit.ask()) == 3
     other = started(problem, batch_factor=1000.0)
     assert other.run(lambda i: f[i], 7).n_told_ == 37
+
+
+def test_by_default_batches_are_bounded_and_their_regret_is_that_of_single_pulls():
+    """Three seeds of 400 pulls beside BKB; batches without the limit, the mutated twin, are of hundreds."""
+    draw = np.random.default_rng(0)
+    arms = draw.random((200, 2))
+    f = np.linalg.cholesky(RBF(0.2)(arms) + 1e-8 * np.eye(200)) @ draw.standard_normal(200)
+
+    def run(make):
+        lost, largest = [], []
+        for seed in range(3):
+            rng, bandit, sizes = np.random.default_rng(seed), make(seed), []
+            while bandit.n_told_ < 400:
+                told, batch = bandit.n_told_, np.atleast_1d(bandit.ask())
+                sizes.append(len(batch) / max(8, told / 10))
+                bandit.tell(batch, f[batch] + 0.3 * rng.standard_normal(len(batch)))
+            lost.append(regret(f, bandit.pulls_[:400]).cumulative[-1])
+            largest.append(max(sizes))
+        return np.mean(lost), max(largest)
+
+    single = run(lambda seed: BKB(arms, RBF(0.2), noise=0.3, random_state=seed))[0]
+    batched, largest = run(lambda seed: BatchBKB(arms, RBF(0.2), noise=0.3, random_state=seed))
+    assert largest <= 1
+    assert batched < 1.25 * single
+    assert run(lambda seed: BatchBKB(arms, RBF(0.2), noise=0.3, max_batch=10_000, random_state=seed))[1] > 3
 
 
 def test_asking_again_counts_what_is_pending(problem):

@@ -16,6 +16,12 @@ from squeak.core.saved import fill, put_together, take_apart
 from squeak.core.state import flag, whole, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
+SHARE = 10
+"""Where the user sets no limit, a batch has at most a tenth of the pulls told so far, …"""
+
+FEW = 8
+"""… or so many, if that is more."""
+
 MOST_AT_ONCE = 10_000
 """Arms of one batch at most: one that ends early costs nothing in regret, and a number from a file may be any."""
 
@@ -101,6 +107,12 @@ class BatchBKB(SparseBandit):
     batch, exceeds ``batch_factor``. No variance has then fallen by more than that factor, which is what the regret
     bound needs. Batches grow as variances fall, and the cost of a new dictionary is shared by all arms of a batch.
 
+    The rule does not know the width. An arm that was pulled n times has σ̃² of about 1/n, so once a width has
+    settled on few arms, which narrow ones such as the default do early, the rule alone would double the number of
+    their pulls with each batch, and learn nothing from rewards meanwhile. Unless ``max_batch`` is given, a batch
+    therefore has at most a tenth of the pulls told so far, or 8 if that is more. A batch that ends early keeps the
+    regret bound, and the number of batches still grows with the logarithm of the pulls alone.
+
     Parameters
     ----------
     arms : rows
@@ -115,7 +127,8 @@ class BatchBKB(SparseBandit):
         "local" continues after the sum above until max_x 1 + Σ_s k̃(x, x_s)²/σ̃²(x), a tighter bound of the same
         ratio, exceeds the factor. Batches are then larger, and each arm takes a time of order A·m more.
     max_batch : int, optional
-        The largest number of arms in a batch, such as the number of machines. The default, and the most, is 10,000.
+        The largest number of arms in a batch, such as the number of machines. The default is a tenth of the pulls
+        told so far, and 8 at least; 10,000, the most, leaves the end of a batch to its variances.
     noise, norm, delta, beta, prior_mean, refit, scale, random_state, verbose
         As in :class:`GPUCB`.
 
@@ -192,7 +205,7 @@ class BatchBKB(SparseBandit):
         batch = Batch(self._model, beta, self.active_)
         for arm in self._pending:
             batch.add(arm)
-        most = min(MOST_AT_ONCE, limit or MOST_AT_ONCE, self.max_batch or MOST_AT_ONCE)
+        most = min(MOST_AT_ONCE, limit or MOST_AT_ONCE, self.max_batch or max(FEW, self.n_told_ // SHARE))
         chosen: list[int] = []
         while len(chosen) < most and not (chosen and self._full(batch, chosen)):
             arm = batch.next_arm()

@@ -10,6 +10,7 @@ from squeak.kernels import RBF
 from squeak.learners.base import landmarks
 from squeak.learners.data import ArrayTraining
 from squeak.learners.falkon import (
+    Preconditioner,
     ProductTerm,
     VoronoiTerm,
     conjugate_gradient,
@@ -335,3 +336,44 @@ def test_a_search_refuses_targets_whose_squares_are_no_numbers(waves, size):
     for model in (KernelRidge(RBF(1.0), alpha="auto", max_atoms=20), KernelRidgeCV(RBF(1.0), max_atoms=20)):
         with pytest.raises(ValueError, match="scale the targets"):
             model.fit(X, y * size)
+
+
+def test_outputs_of_unlike_difficulty_end_each_at_its_own_time():
+    """One output needs a single step, one needs none, one needs as many as the system has eigenvalues."""
+    values, n = np.array([1.0, 2.0, 5.0, 9.0, 30.0]), 5
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    G = Q @ np.diag(values) @ Q.T
+    P = Preconditioner.from_gram(np.zeros((n, n)), 1.0)  # no preconditioner: the system is G + I
+    right = np.column_stack([Q[:, 2], np.zeros(n), Q.sum(axis=1)])
+    dense = np.linalg.solve(G + np.eye(n), right)
+    found = conjugate_gradient(lambda v: G @ v, right, P, 50, 1e-10)
+    assert found.converged
+    assert found.n_iter == 5
+    np.testing.assert_allclose(found.beta, dense, atol=1e-12)
+    early = conjugate_gradient(lambda v: G @ v, right, P, 2, 1e-10)
+    assert not early.converged
+    assert early.n_iter == 2
+    np.testing.assert_allclose(early.beta[:, :2], dense[:, :2], atol=1e-12)
+    missed = right - (G + np.eye(n)) @ early.beta
+    assert early.residuals[-1] == pytest.approx(np.linalg.norm(missed[:, 2]) / np.sqrt(n), rel=1e-9)
+    square = np.einsum("ij,ij->j", right, dense) + np.array([1.0, 1.0, 1.0])  # J = 1 at the solution
+    halted = conjugate_gradient(lambda v: G @ v, right, P, 50, 1e-10, square=square, gain=1e-8)
+    assert halted.converged
+    np.testing.assert_allclose(halted.objective, 1.0, rtol=1e-9)
+    np.testing.assert_allclose(halted.beta, dense, atol=1e-3)
+
+
+@pytest.mark.parametrize("values", [(3.0, 7.0), (2.0, 4.0, 8.0)], ids=str)
+def test_as_many_steps_as_there_are_eigenvalues_show_both_ends(values):
+    G = np.diag(values) - np.eye(len(values))
+    P = Preconditioner.from_gram(np.zeros_like(G), 1.0)
+    found = conjugate_gradient(lambda v: G @ v, np.ones((len(G), 1)), P, len(G), 0.0)
+    assert found.lowest == pytest.approx(values[0], rel=1e-10)
+    assert found.condition == pytest.approx(values[-1] / values[0], rel=1e-10)
+
+
+def test_one_step_shows_no_end():
+    P = Preconditioner.from_gram(np.zeros((2, 2)), 1.0)
+    found = conjugate_gradient(lambda v: 4.0 * v, np.ones((2, 1)), P, 9, 1e-12)
+    assert (found.n_iter, found.lowest, found.condition) == (1, 1.0, 1.0)

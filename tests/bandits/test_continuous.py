@@ -213,6 +213,18 @@ def test_the_dictionary_of_a_box_is_the_dense_posterior(rng):
     np.testing.assert_allclose(got[1], 0.1 * (residual + signal), atol=1e-8)
 
 
+def test_points_that_the_dictionary_may_not_see_are_never_more_than_its_atoms(rng):
+    """Also where their variances never add up to the batch factor, so that nothing else draws a new dictionary."""
+    X, sizes = rng.random((120, 2)), []
+    model = BoxModel(20, 10, 5.0, 1e6)
+    model.refit(X[:30], X[:30].sum(axis=1), RBF(0.4), 0.1, 0.0, rng)
+    for n in range(31, 121):
+        model.observe(X[:n], X[:n].sum(axis=1), rng)
+        sizes.append(len(model.recent))
+    assert max(sizes) == 9
+    assert sizes.count(0) == 9
+
+
 def test_past_the_crossover_the_dictionary_is_limited_and_the_search_goes_on():
     box = BoxUCB([(-5.0, 10.0), (0.0, 15.0)], crossover=40, max_atoms=25, random_state=0)
     for _ in range(110):

@@ -10,6 +10,8 @@ import pytest
 optuna = pytest.importorskip("optuna")
 
 from squeak.adapters.optuna import SqueakSampler  # noqa: E402
+from squeak.core.storage import NotStoredError  # noqa: E402
+from squeak.kernels import PairwiseKernel  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +228,59 @@ def test_a_sampler_can_be_copied_to_another_process():
     assert again._told == study.sampler._told
     study.sampler = again
     study.optimize(mixed, n_trials=2)
+
+
+@pytest.mark.parametrize("how", ["constraints", "nested", "two objectives"])
+def test_a_saved_sampler_goes_on_with_its_study_in_the_same_bits(how, tmp_path):
+    """A copy of the study goes on with the file; a sampler that learns all trials anew ends in others."""
+
+    def f(trial):
+        if how == "nested":
+            return nested(trial)
+        x, y = trial.suggest_float("x", 0, 1), trial.suggest_int("y", 0, 9)
+        return (x * x + y, (x - 1) ** 2) if how == "two objectives" else x * x + y
+
+    def limit(trial):
+        return [0.5 - trial.params["x"]]
+
+    def sampler():
+        return SqueakSampler(seed=0, n_initial=4, constraints_func=limit if how == "constraints" else None)
+
+    directions = ["minimize"] * (1 + (how == "two objectives"))
+    first = optuna.create_study(directions=directions, sampler=sampler())
+    first.optimize(f, n_trials=14)
+    first.sampler.save(tmp_path / "s.sqk")
+    loaded = SqueakSampler.load(tmp_path / "s.sqk", constraints_func=limit if how == "constraints" else None)
+    ends = []
+    for other in (loaded, sampler()):
+        study = optuna.create_study(directions=directions, sampler=other)
+        study.add_trials(first.trials[:14])
+        study.optimize(f, n_trials=4)
+        ends.append([trial.params for trial in study.trials[14:]])
+    first.optimize(f, n_trials=4)
+    assert ends[0] == [trial.params for trial in first.trials[14:]]
+    assert ends[0] != ends[1]
+
+
+def test_a_sampler_with_code_is_not_stored_and_a_damaged_file_is_refused(tmp_path):
+    with pytest.raises(NotStoredError, match="code"):
+        SqueakSampler(kernel=PairwiseKernel(lambda a, b: 1.0)).save(tmp_path / "s.sqk")
+    study = optuna.create_study(sampler=SqueakSampler(seed=0, n_initial=3, beta=2.0))
+    study.sampler.save(tmp_path / "new.sqk")
+    assert SqueakSampler.load(tmp_path / "new.sqk")._params == {"n_initial": 3, "beta": 2.0}
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=5)
+    arrays, content = study.sampler.to_parts()
+    for wrong in ({"space": []}, {"params": {"beta": "wide"}}, {"box": None, "seed": -1}):
+        with pytest.raises(ValueError):
+            SqueakSampler.from_parts(arrays, content | wrong)
+
+
+def test_processes_with_the_same_seed_do_not_repeat_each_other():
+    study = optuna.create_study(sampler=SqueakSampler(seed=0))
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
+    study.sampler = SqueakSampler(seed=0)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
+    assert len({trial.params["x"] for trial in study.trials}) == 4
 
 
 def test_equal_categories_of_different_kinds_are_told_apart():

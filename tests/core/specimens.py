@@ -142,9 +142,10 @@ def use_bandit(bandit: Any) -> Any:
 
 
 def use_box(box: Any) -> Any:
+    limits = [0.5] * (box.n_constraints_ or 0)
     for _ in range(2):
-        box.tell(box.ask(), 0.25)
-    return [box.best_[1], box.told_[1]]
+        box.tell(box.ask(), 0.25 if box.objectives == 1 else [0.25] * box.objectives, limits)
+    return [box.front_, box.rewards_]
 
 
 def use_dpp(dpp: Any) -> Any:
@@ -163,10 +164,16 @@ def told(cls: Any, **params: Any) -> Any:
     return bandit
 
 
-def told_box(sides: Any, steps: int, **params: Any) -> Any:
+def told_box(sides: Any, steps: int, constraints: Any = (), **params: Any) -> Any:
     box = bandits.BoxUCB(sides, random_state=0, n_initial=3, **params)
     for step in range(steps):
-        box.tell(box.ask(), np.sin(3.0 * step))
+        values = np.sin(3.0 * step + np.arange(box.objectives)).tolist()
+        box.tell(box.ask(), values if box.objectives > 1 else values[0], [c + 0.1 * step for c in constraints])
+    return box
+
+
+def failed_box(box: Any) -> Any:
+    box.fail(box.ask())
     return box
 
 
@@ -319,6 +326,12 @@ SPECIMENS: dict[str, Specimen] = {
         lambda: told_box([["a", "b", "c"], bandits.Integer(1, 9), bandits.Real(0.1, 10.0, log=True)], 6), use_box
     ),
     "box_ucb, many": Specimen(lambda: told_box([(-1.0, 1.0)], 9, crossover=4, max_atoms=4), use_box),
+    "box_ucb, constraints and failures": Specimen(
+        lambda: failed_box(told_box([(-1.0, 1.0), (0.0, 2.0)], 5, constraints=[0.5, -0.5])), use_box
+    ),
+    "box_ucb, conditions and objectives": Specimen(
+        lambda: told_box([["a", "b"], (0.0, 2.0)], 6, conditions={1: (0, ["b"])}, objectives=2), use_box
+    ),
     "box_ucb, new": Specimen(lambda: told_box([(-1.0, 1.0)], 1), use_box),
     "dpp": Specimen(lambda: DPP(RBF(1.0), random_state=0).fit(X), use_dpp),
     "dpp, sampler": Specimen(

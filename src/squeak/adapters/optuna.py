@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import optuna
@@ -17,7 +19,13 @@ from optuna.trial import FrozenTrial, TrialState
 
 from squeak.bandits.continuous import BoxUCB
 from squeak.bandits.space import Categorical, Integer, Real
-from squeak.core.seeds import RandomState, draw_seed
+from squeak.core.kernels.registry import kernel_from_data, kernel_to_data
+from squeak.core.saved import NestedPiece, Parts, Saved, put_together, take_apart
+from squeak.core.seeds import PROBE, RandomState, draw_seed, generator_at
+from squeak.core.state import parameters, wholes
+from squeak.core.state import seed as a_seed
+from squeak.core.storage import NotStoredError
+from squeak.core.types import IntArray
 
 CONSTRAINTS = "constraints"
 """Where Optuna keeps what was seen of the constraints of a trial."""
@@ -25,7 +33,7 @@ CONSTRAINTS = "constraints"
 OVER = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 
 
-class SqueakSampler(optuna.samplers.BaseSampler):
+class SqueakSampler(Saved, optuna.samplers.BaseSampler):
     """Suggest parameters by a Gaussian process whose cost per trial stays small after hundreds of trials.
 
     All parameters that finished trials had are chosen together by :class:`~squeak.bandits.BoxUCB`; the first trials
@@ -36,6 +44,9 @@ class SqueakSampler(optuna.samplers.BaseSampler):
     Trials that fail, are pruned or give no finite number are failures, and the search learns to avoid what is like
     them. Constraints are those of ``constraints_func``, or of ``trial.set_constraint`` where Optuna has it. Studies
     with several objectives are searched for the volume that their front dominates.
+
+    A study that is loaded in a new process goes on with a new sampler, which learns all trials at once. To go on in
+    the same bits, :meth:`save` the sampler beside the study and :meth:`load` it.
 
     Parameters
     ----------
@@ -61,6 +72,13 @@ class SqueakSampler(optuna.samplers.BaseSampler):
     True
     """
 
+    kind: ClassVar[str] = "optuna-sampler"
+    _state: ClassVar[Any] = {
+        "_seed": a_seed(),
+        "_numbers": wholes("told"),
+        "_box": NestedPiece(BoxUCB, optional=True),
+    }
+
     def __init__(
         self,
         random_state: RandomState = None,
@@ -72,14 +90,9 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         if seed is not None and random_state is not None:
             raise ValueError("seed and random_state are the same: give one of them")
         self._seed = draw_seed(random_state if seed is None else seed)
-        self._keeper: Any = None
-        if constraints_func is not None:
-            with warnings.catch_warnings():  # Optuna calls constraints experimental
-                warnings.simplefilter("ignore")
-                self._keeper = optuna.samplers.TPESampler(constraints_func=constraints_func)
+        self._keeper = _keeper(constraints_func)
         self._params = params
         BoxUCB([(0.0, 1.0)], **params)  # refuse bad parameters now, not in the middle of a study
-        self._random = optuna.samplers.RandomSampler(seed=self._seed % 2**32)
         self._seen: dict[str, BaseDistribution] = {}
         self._presence = _Presence()
         self._read: set[int] = set()
@@ -93,6 +106,75 @@ class SqueakSampler(optuna.samplers.BaseSampler):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _lock=threading.Lock())
+
+    @property
+    def _numbers(self) -> IntArray:
+        """The numbers of the trials that the box was told."""
+        return np.array(sorted(self._told), dtype=np.int64)
+
+    def to_parts(self) -> Parts:
+        """Return the parts for a file: what the trials of the study, which are read again, do not tell."""
+        with self._lock:
+            arrays, content = take_apart(self, self._state)
+            space = self._made_for[0] if self._box is not None else []
+        own = self._params.get("kernel")
+        kernel = None if own is None else kernel_to_data(own)
+        if own is not None and kernel is None:
+            raise NotStoredError(f"the kernel {own!r} is code, which is never stored")
+        params = {name: value for name, value in self._params.items() if name != "kernel"}
+        sides = [[name, optuna.distributions.distribution_to_json(side)] for name, side in space]
+        return arrays, content | {"kernel": kernel, "params": params, "space": sides}
+
+    @classmethod
+    def from_parts(cls, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
+        """Return the sampler that :meth:`to_parts` took apart; anything that does not fit raises."""
+        found = put_together(cls._state, arrays, content)
+        own = None if content["kernel"] is None else kernel_from_data(content["kernel"])
+        sampler = cls(0, **parameters(BoxUCB, content["params"]) | ({} if own is None else {"kernel": own}))
+        sampler._seed, sampler._told, sampler._box = found["_seed"], set(found["_numbers"].tolist()), found["_box"]
+        if sampler._box is not None:
+            inner = sampler._box.space
+            space = [
+                (str(name), optuna.distributions.json_to_distribution(side)) for name, side in content["space"]
+            ]
+            if [_side(side) for _, side in space] != inner.sides:
+                raise ValueError("its box is not that of its parameters")
+            conditions = (
+                None
+                if inner.conditions is None
+                else {
+                    child: (parent, [inner.sides[parent].choices[i] for i in values])
+                    for child, parent, values in inner.conditions
+                }
+            )
+            sampler._made_for = (space, conditions, sampler._box.objectives)
+        return sampler
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        kernel: Any = None,
+        *,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+    ) -> SqueakSampler:
+        """Read a sampler that was saved, to go on with its study in the same bits.
+
+        Parameters
+        ----------
+        path : path
+        kernel : None
+            A sampler with a kernel that is code is not stored.
+        constraints_func : callable, optional
+            The same as before: functions are code, which is never stored.
+
+        Returns
+        -------
+        SqueakSampler
+        """
+        found = super().load(path, kernel)
+        found._keeper = _keeper(constraints_func)
+        return found
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return the parameters that finished trials had, but those with a single value."""
@@ -162,14 +244,18 @@ class SqueakSampler(optuna.samplers.BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """Return a random value: for the first trials, and for parameters that no finished trial had."""
-        return self._random.sample_independent(study, trial, param_name, param_distribution)
+        """Return a random value: for the first trials, and for parameters that no finished trial had.
+
+        It depends on the seed, the trial's number and the parameter's name alone.
+        """
+        place = (PROBE, trial.number, zlib.crc32(param_name.encode()))
+        random = optuna.samplers.RandomSampler(int(generator_at(self._seed, *place).integers(2**32)))
+        return random.sample_independent(study, trial, param_name, param_distribution)
 
     def reseed_rng(self) -> None:
         """Take fresh randomness, as Optuna asks of each worker process."""
         with self._lock:
             self._seed, self._box = draw_seed(None), None
-            self._random.reseed_rng()
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -177,6 +263,15 @@ class SqueakSampler(optuna.samplers.BaseSampler):
         """Keep what is seen of the constraints with the trial; results are read when the next trial begins."""
         if self._keeper is not None:
             self._keeper.after_trial(study, trial, state, values)
+
+
+def _keeper(constraints_func: Callable[[FrozenTrial], Sequence[float]] | None) -> Any:
+    """Return one of Optuna's samplers, which keeps the constraints with the trials as all of them do."""
+    if constraints_func is None:
+        return None
+    with warnings.catch_warnings():  # Optuna calls constraints experimental
+        warnings.simplefilter("ignore")
+        return optuna.samplers.TPESampler(constraints_func=constraints_func)
 
 
 class _Presence:

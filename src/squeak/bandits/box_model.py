@@ -140,7 +140,8 @@ class BoxModel:
         if isinstance(model, BoxDictionary):
             self.recent_sum += model.observe(X[-1], value)
             self.recent.append(X[-1].copy())
-            if self.recent_sum > self.batch_factor - 1.0 and len(self.recent) * SHARE > len(X):
+            grown = self.recent_sum > self.batch_factor - 1.0 and len(self.recent) * SHARE > len(X)
+            if grown or len(self.recent) >= self.max_atoms:  # their covariance is factored in each step
                 self._draw(X, y, rng)
         elif model is None or len(X) > self.crossover:
             self._draw(X, y, rng)

@@ -85,8 +85,7 @@ class BoxUCB(SavedBox, PointsTold, Runs):
     Constraints and failures have a Gaussian process each, and the improvement is multiplied by the chance that all
     constraints hold. Of several objectives y each step draws a direction λ and improves min_i max(y_i − r_i, 0)/λ_i
     to the power of their number; r is a little below the worst values of the front. The mean over all directions
-    of the largest such number is the volume that the front dominates, up to a constant. A box with constraints,
-    failures, conditions or several objectives is not stored in files.
+    of the largest such number is the volume that the front dominates, up to a constant.
 
     References
     ----------
@@ -152,6 +151,11 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         like = self._model
         model = BoxModel(like.crossover, like.max_atoms, like.oversampling, like.batch_factor)
         return Surface(model, self.kernel, self.space, level=level)
+
+    @property
+    def _surfaces(self) -> list[Surface]:
+        """The surfaces of objectives, constraints and, where there are any, failures."""
+        return [*self._goals, *self._limits, *([self._failures] if self._failed else [])]
 
     @cached_property
     def _sobol(self) -> Array:

@@ -258,6 +258,12 @@ class Space:
         return np.array(values) if self.is_real else values
 
     @property
+    def conditions(self) -> list[list[Any]] | None:
+        """Each side that is there only sometimes, its parent, and the numbers of the parent's values it needs."""
+        found = [[child, parent, np.flatnonzero(allowed).tolist()] for child, parent, allowed in self._conditions]
+        return sorted(found) if self.has_gaps else None
+
+    @property
     def side_of_column(self) -> IntArray:
         """The number of the side that each column of the cube belongs to."""
         return np.repeat(np.arange(len(self.sides)), [side.width for side in self.sides])

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from squeak.bandits.box_model import BoxDictionary, BoxModel
+from squeak.bandits.box_model import BoxDictionary
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.space import Categorical, Integer, Real, Space
+from squeak.bandits.surface import Surface
 from squeak.bandits.widths import width_from_data, width_to_data
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
-from squeak.core.saved import KernelPiece, Layout, RowsPiece, Saved, put_together, take_apart
+from squeak.core.saved import KernelPiece, Layout, RowsPiece, Saved, put_together, take_apart, within
 from squeak.core.state import (
     HUGE,
     LEAST,
@@ -29,7 +30,7 @@ from squeak.core.state import (
     wholes,
 )
 from squeak.core.storage import NotStoredError
-from squeak.core.types import Array
+from squeak.core.types import Array, BoolArray
 
 
 class SavedBandit(Saved):
@@ -124,7 +125,11 @@ MODEL = "box_"
 
 
 class SavedBox(Saved):
-    """How a :class:`~squeak.bandits.continuous.BoxUCB` is taken apart for a file, and made from its parts."""
+    """How a :class:`~squeak.bandits.continuous.BoxUCB` is taken apart for a file, and made from its parts.
+
+    The parts of the first objective's surface have names of their own, as in files of older versions; those of
+    surface i beyond it (further objectives, then constraints, then failures) begin with ``surface{i}_``.
+    """
 
     def settings(self: Any, *, seeded: bool) -> dict[str, Any]:
         """Return what the box was made with as JSON data, its seed only where it is asked for.
@@ -139,6 +144,8 @@ class SavedBox(Saved):
         """
         return {
             "sides": [_side_to_data(side) for side in self.space.sides],
+            "conditions": self.space.conditions,
+            "objectives": self.objectives,
             "kernel": None if self.kernel is None else _kernel_to_data(self.kernel),
             "beta": self.beta,
             "n_initial": self.n_initial,
@@ -148,71 +155,88 @@ class SavedBox(Saved):
 
     def to_parts(self: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the parts for a file."""
-        if self.objectives > 1 or self._extra.shape[1] or self._failed or self.space.has_gaps:
-            raise NotStoredError("a box with constraints, failures, conditions or several objectives is not stored")
-        n, model, width = self.n_told_, self._model, self.space.width
+        n, width, gaps = self.n_told_, self.space.width, self.space.has_gaps
         points = [_to_numbers(self.space, point) for point in self._pulls]
+        numbered = np.array(points, dtype=np.float64).reshape(n, len(self.space.sides))  # NaN: not there
         values = {
             "rows": self._rows[:n],
             "values": self._values[:n],
-            "points": np.array(points).reshape(n, len(self.space.sides)),
+            "extra": self._extra[:n] if self._extra.shape[1] else None,
+            "points": np.nan_to_num(numbered),
+            "gaps": np.isnan(numbered) if gaps else None,
+            "tried": np.array(self._tried) if self._failed else None,
+            "failed": np.array(self._failed) if self._failed else None,
             "pending": np.array(self._pending).reshape(-1, width),
-            "recent": np.array(model.recent).reshape(-1, width),
-            "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
+            "seed": self._seed,
+            "asked": self._asked,
         }
-        values |= {name: getattr(self, f"_{name}") for name in ("seed", "asked")}
-        values |= {name: getattr(self._surface, name) for name in ("fitted_at", "median", "spread")}
         arrays, content = parts(BOX, values)
-        if isinstance(model.posterior, ExactPosterior):
-            arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
-        elif model.posterior is not None:
-            arrays |= {MODEL + name: array for name, array in model.posterior.to_arrays().items()}
-        return arrays, {
-            **self.settings(seeded=True),
-            **content,
-            "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
-            "numbers": [model.noise, model.centre, 1.0, model.recent_sum],
-        }
+        described = []
+        for i, surface in enumerate(self._surfaces):
+            some, more = _surface_parts(surface)
+            arrays |= {f"surface{i}_{name}" if i else name: array for name, array in some.items()}
+            described.append(more)
+        return arrays, {**self.settings(seeded=True), **content, **described[0], "surfaces": described[1:]}
 
     @classmethod
     def from_parts(cls: Any, arrays: dict[str, Any], content: dict[str, Any], kernel: Any = None) -> Any:
         """Return the box that :meth:`to_parts` took apart; anything that does not fit raises."""
         options = parameters(cls, {name: content[name] for name in BOX_OPTIONS})
         own = None if content["kernel"] is None else kernel_from_data(content["kernel"])
-        made = cls([_side_from_data(side) for side in content["sides"]], own, **options)
+        sides = [_side_from_data(side) for side in content["sides"]]
+        limit = whole(low=1, high=1 + len(content.get("surfaces", [])), optional=True)  # each has a surface
+        objectives = checked({"objectives": limit}, {}, content)["objectives"] or 1
+        conditions = _conditions_from_data(content.get("conditions"), sides)
+        made = cls(sides, own, conditions=conditions, objectives=objectives, **options)
         made.set_parts(arrays, content)
         return made
 
     def set_parts(self: Any, arrays: dict[str, Any], content: dict[str, Any]) -> None:
         """Take over the state that :meth:`to_parts` took apart, all but the constructor's parameters."""
-        width, model = self.space.width, self._model
+        width, described = self.space.width, [content, *content.get("surfaces", [])]
         if self.kernel is not None:
             check_stored(self.kernel, np.zeros((1, width)))
         found = checked(BOX, arrays, content, width=width, sides=len(self.space.sides))
-        n = len(found["values"])
-        if found["fitted_at"] > n:
-            raise ValueError("it was fitted to more points than it was told")
+        n, extra, failed = len(found["values"]), found["extra"], found["failed"]
+        extra = np.zeros((n, 0)) if extra is None else extra
+        limits = extra.shape[1] + 1 - self.objectives
+        if limits < 0 or extra.shape[1] + (failed is not None) != len(described) - 1:
+            raise ValueError("its surfaces are not those of its values")
+        if (failed is None) != (found["tried"] is None):
+            raise ValueError("its failures are damaged")
+        if failed is not None:
+            if np.any(np.abs(failed) != 1) or np.count_nonzero(failed < 0) != n or len(failed) == n:
+                raise ValueError("its failures do not fit its points")
+            self._tried, self._failed = list(found["tried"].copy()), failed.tolist()
         self._seed, self._asked = found["seed"], found["asked"]
         self._rows, self._values = np.vstack([found["rows"], self._rows]), np.append(found["values"], self._values)
-        self._extra = np.zeros((len(self._values), 0))
-        self._pulls = [_from_numbers(self.space, row) for row in found["points"]]
-        self._pending, model.recent = list(found["pending"].copy()), list(found["recent"].copy())
-        for name in ("fitted_at", "median", "spread"):
-            setattr(self._surface, name, found[name])
-        if (content["fitted"] is None) != (found["fitted_at"] == 0):
-            raise ValueError("its model does not fit its points")
-        _restore_model(model, arrays, content, width)
+        self._extra = np.vstack([extra, np.zeros((len(self._values) - n, extra.shape[1]))])
+        self._limits = [self._more(level=True) for _ in range(limits)]
+        gaps = np.zeros(found["points"].shape, dtype=bool) if found["gaps"] is None else found["gaps"]
+        if gaps.any() and not self.space.has_gaps:
+            raise ValueError("a point lacks a value")
+        self._pulls = [_from_numbers(self.space, *point) for point in zip(found["points"], gaps, strict=True)]
+        self._pending = list(found["pending"].copy())
+        for i, (surface, said) in enumerate(zip(self._surfaces, described, strict=True)):
+            told = n if surface is not self._failures else len(self._failed)
+            _restore_surface(surface, within(arrays, f"surface{i}_") if i else arrays, said, told)
 
 
 BOX_OPTIONS = ("beta", "n_initial", "crossover", "max_atoms", "oversampling", "batch_factor")
 BOX = {
     "values": numbers("n"),
+    "extra": numbers("n", "extra", optional=True),
     "rows": numbers("n", "width", low=0.0, high=1.0),
     "points": numbers("n", "sides"),
+    "gaps": flags("n", "sides", optional=True),
+    "tried": numbers("tried", "width", low=0.0, high=1.0, optional=True),
+    "failed": numbers("tried", low=-1.0, high=1.0, optional=True),
     "pending": numbers("pending", "width", low=0.0, high=1.0),
-    "recent": numbers("recent", "width", low=0.0, high=1.0),
     "seed": seed(),
     "asked": whole(),
+}
+SURFACE = {
+    "recent": numbers("recent", "width", low=0.0, high=1.0),
     "fitted_at": whole(),
     "median": number(),
     "spread": number(low=LEAST),
@@ -220,7 +244,36 @@ BOX = {
 }
 
 
-def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, Any], width: int) -> None:
+def _surface_parts(surface: Surface) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts of what is known of one function."""
+    model = surface.model
+    values = {name: getattr(surface, name) for name in ("fitted_at", "median", "spread")} | {
+        "recent": np.array(model.recent).reshape(-1, surface.space.width),
+        "form": {ExactPosterior: "exact", BoxDictionary: "dictionary"}.get(type(model.posterior)),
+    }
+    arrays, content = parts(SURFACE, values)
+    if isinstance(model.posterior, ExactPosterior):
+        arrays |= {MODEL + "arms": model.posterior.arms, **model.posterior.to_arrays()}
+    elif model.posterior is not None:
+        arrays |= {MODEL + name: array for name, array in model.posterior.to_arrays().items()}
+    return arrays, {
+        **content,
+        "fitted": None if model.kernel is None else _kernel_to_data(model.kernel),
+        "numbers": [model.noise, model.centre, 1.0, model.recent_sum],
+    }
+
+
+def _restore_surface(surface: Surface, arrays: dict[str, Any], content: dict[str, Any], told: int) -> None:
+    """Take over the parts of one function, of which so many values were told."""
+    width, model = surface.space.width, surface.model
+    found = checked(SURFACE, arrays, content, width=width)
+    if found["fitted_at"] > told:
+        raise ValueError("it was fitted to more points than it was told")
+    if (content["fitted"] is None) != (found["fitted_at"] == 0):
+        raise ValueError("its model does not fit its points")
+    for name in ("fitted_at", "median", "spread"):
+        setattr(surface, name, found[name])
+    model.recent = list(found["recent"].copy())
     figures = ({"figure": value} for value in content["numbers"])
     model.noise, model.centre, scale, model.recent_sum = (
         checked({"figure": number()}, {}, figure)["figure"] for figure in figures
@@ -230,15 +283,26 @@ def _restore_model(model: BoxModel, arrays: dict[str, Any], content: dict[str, A
     if content["fitted"] is None:
         return
     model.kernel = check_stored(kernel_from_data(content["fitted"]), np.zeros((1, width)))
-    if content["form"] == "exact":
+    if found["form"] == "exact":
         arms = checked({"arms": numbers("arms", width)}, arrays, {}, MODEL)["arms"].copy()
         model.posterior = ExactPosterior(model.kernel, arms, model.noise**2)
         model.posterior.restore(arrays)
-    elif content["form"] == "dictionary":
-        inner = {name.removeprefix(MODEL): array for name, array in arrays.items() if name.startswith(MODEL)}
-        model.posterior = BoxDictionary.from_arrays(model.kernel, model.noise**2, inner, width)
+    elif found["form"] == "dictionary":
+        model.posterior = BoxDictionary.from_arrays(model.kernel, model.noise**2, within(arrays, MODEL), width)
     else:
         raise ValueError("its model is missing")
+
+
+def _conditions_from_data(data: Any, sides: list[Any]) -> dict[int, tuple[int, list[Any]]] | None:
+    """Return the conditions of sides, from child, parent and the numbers of the parent's values for each."""
+    if data is None:
+        return None
+    found = {}
+    for child, parent, values in data:
+        if any(type(i) is not int or i < 0 for i in (child, parent, *values)):
+            raise ValueError("the conditions of its sides are damaged")
+        found[child] = (parent, [sides[parent].choices[i] for i in values])
+    return found
 
 
 def _kernel_to_data(kernel: Any) -> dict[str, Any]:
@@ -273,16 +337,19 @@ def _side_from_data(data: dict[str, Any]) -> Any:
 SIDE = {"low": number(), "high": number(), "log": flag(), "whole": flag()}
 
 
-def _to_numbers(space: Space, point: Any) -> list[float]:
-    """Return the values of a point as they are; of a category the number of the value."""
+def _to_numbers(space: Space, point: Any) -> list[float | None]:
+    """Return the values of a point as they are, of a category the number of the value; None: it is not there."""
     return [
-        float(int(np.argmax(side.encode(value))) if isinstance(side, Categorical) else value)
+        list(side.choices).index(value) if isinstance(side, Categorical) and value in side.choices else value
         for side, value in zip(space.sides, point, strict=True)
     ]
 
 
-def _from_numbers(space: Space, numbers: Array) -> Any:
-    values = [_value(side, value) for side, value in zip(space.sides, numbers.tolist(), strict=True)]
+def _from_numbers(space: Space, numbers: Array, gaps: BoolArray) -> Any:
+    values = [
+        None if gap else _value(side, value)
+        for side, value, gap in zip(space.sides, numbers.tolist(), gaps.tolist(), strict=True)
+    ]
     return np.array(values, dtype=np.float64) if space.is_real else values
 
 

@@ -34,7 +34,7 @@ class _Task(Future[Any]):
 
 
 class Executors(Place):
-    """Tasks on whatever has the interface of :class:`concurrent.futures.Executor`; results come here.
+    """Tasks on whatever has the interface of ``concurrent.futures.Executor``; results come here.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ class Threads(Executors):
         return partial(function, *values)
 
     def map_ordered(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Return what :func:`squeak.core.engine.map_ordered` does.
+        """Return function(item) for all items in their order, computed on threads of this process.
 
         Parameters
         ----------

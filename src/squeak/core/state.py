@@ -75,9 +75,9 @@ def wholes(*shape: Length, low: Bound = 0, high: Bound = MOST, optional: bool = 
     return Part("whole", shape, low, high, optional)
 
 
-def flags(*shape: Length) -> Part:
+def flags(*shape: Length, optional: bool = False) -> Part:
     """Declare an array of truth values."""
-    return Part("flag", shape)
+    return Part("flag", shape, optional=optional)
 
 
 def number(low: Bound = -LARGEST, high: Bound = LARGEST, optional: bool = False) -> Part:

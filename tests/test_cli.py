@@ -372,7 +372,7 @@ def test_a_dead_scheduler_is_named(folder, tmp_path, monkeypatch, capsys):
 
 
 def test_fit_predict_and_evaluate(folder, tmp_path):
-    """A regression and a classification, from files to predictions in files."""
+    """A regression, from files to predictions in files."""
     model, out = tmp_path / "model.sqk", tmp_path / "p.parquet"
     data = str(folder / "*.parquet")
     done = command("fit", data, "--target", "delay", "--kernel", "rbf", "--max-atoms", 60, "--out", model)
@@ -392,6 +392,10 @@ def test_fit_predict_and_evaluate(folder, tmp_path):
     covered = re.search(r"90% interval: ([0-9.]+)% of the targets lie in it, mean width", done.stdout)
     assert covered is not None
     assert 88 < float(covered[1]) < 93
+
+
+def test_classes_go_from_a_file_to_their_probabilities_in_a_file(folder, tmp_path):
+    model, out = tmp_path / "model.sqk", tmp_path / "p.parquet"
     data = str(folder / "b.parquet")
     done = command(
         "fit", data, "--target", "to", "--loss", "logistic", "--max-atoms", 40, "--alpha", 1, "--out", model, "-q"

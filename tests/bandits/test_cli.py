@@ -40,7 +40,7 @@ def test_a_command_gives_the_rewards_and_its_failure_is_one_line(table, tmp_path
     path, _ = table
     script = tmp_path / "reward.py"
     script.write_text("import sys; print('thinking'); print(-float(sys.argv[2]))")
-    asked = ["optimize", path, "--drop", "score", "--steps", 8, "-q", "--command"]
+    asked = ["optimize", path, "--drop", "score", "--steps", 3, "-q", "--command"]
     done = command(*asked, f"{sys.executable} {script}", "--minimize")
     assert done.returncode == 0, done.stderr
     failed = command(*asked, f"{sys.executable} -c 'raise SystemExit(3)'")

@@ -377,3 +377,29 @@ def test_one_step_shows_no_end():
     P = Preconditioner.from_gram(np.zeros((2, 2)), 1.0)
     found = conjugate_gradient(lambda v: 4.0 * v, np.ones((2, 1)), P, 9, 1e-12)
     assert (found.n_iter, found.lowest, found.condition) == (1, 1.0, 1.0)
+
+
+def test_the_objective_is_known_from_any_start():
+    G, right = np.diag([1.0, 4.0, 9.0]), np.ones((3, 1))
+    P = Preconditioner.from_gram(np.zeros((3, 3)), 1.0)
+    dense = np.linalg.solve(G + np.eye(3), right)
+    square = np.einsum("ij,ij->j", right, dense) + 1.0  # J = 1 at the solution
+    begun = conjugate_gradient(lambda v: G @ v, right, P, 1, 0.0, dense + 0.5, square=square)
+    gap = begun.beta - dense
+    assert begun.objective[0] == pytest.approx(1.0 + np.sum(gap * ((G + np.eye(3)) @ gap)), rel=1e-12)
+
+
+def test_iterations_that_go_astray_end_at_the_best_that_was_seen():
+    """From the ninth product on the operator is another one, as if rounding had taken over."""
+    rng, n, calls = np.random.default_rng(1), 6, []
+    G = np.diag(np.arange(1.0, n + 1))
+    right = rng.standard_normal((n, 1))
+    P = Preconditioner.from_gram(np.zeros((n, n)), 1.0)
+
+    def product(v):
+        calls.append(len(calls))
+        return G @ v if len(calls) < 9 else -3.0 * np.flip(G @ v, axis=0) + 9.0 * v
+
+    found = conjugate_gradient(product, right, P, 18, 0.0)
+    assert len(calls) > 9
+    np.testing.assert_allclose(found.beta, np.linalg.solve(G + np.eye(n), right), atol=1e-9)

@@ -90,7 +90,7 @@ def same(name, found, expected):
     if name in ("dictionary", "sparsifier"):
         return np.array_equal(found, expected)
     values = RBF(1.0)(X[:50], X[:40])
-    return np.allclose(values @ found, values @ expected, rtol=0.0, atol=1e-5)
+    return np.allclose(values @ found, values @ expected, rtol=0.0, atol=1e-9)
 
 
 def write_rows(folder):

@@ -71,12 +71,12 @@ def some(rng, most):
 dask = partial(dask_workers, connect="10s")
 ALL, ONE, NONE = tuple(chaos.JOBS), ("dictionary",), ()
 FAULTS = {
-    "stopped": (60, dask, ALL, lambda world, rng, path: world.stopped(rng)),
     "full disk": (40, dask, NONE, lambda world, rng, path: world.full_disk(rng, some(rng, 3), path)),
     "full disk for ever": (12, dask, NONE, lambda world, rng, path: world.full_disk(rng, None, path)),
     "file changed": (10, dask, NONE, lambda world, rng, path: world.file_changed(rng, path)),
     "client killed": (10, dask, ONE, lambda world, rng, path: world.client_dies(rng, path)),
     "out of memory": (8, dask, NONE, lambda world, rng, path: world.out_of_memory(rng, some(rng, 2), path)),
+    "stopped": (60, dask, ALL, lambda world, rng, path: world.stopped(rng)),
     "one killed": (20, dask, ALL, lambda world, rng, path: world.killed(rng, 1)),
     "both killed": (20, dask, ALL, lambda world, rng, path: world.killed(rng, 2)),
     "one of a pool": (15, chaos.pool, ALL, lambda world, rng, path: world.killed(rng, 1)),

@@ -176,7 +176,7 @@ class World:
         write_rows(folder)
         self.calm, self.seconds, self.calm_parts = {}, {}, None
         for name in jobs:
-            bounded(partial(JOBS[name], folder))  # workers import what it takes
+            bounded(partial(JOBS[name], folder), 4.0 * LIMIT)  # workers import what it takes
             start = time.monotonic()
             self.calm[name] = bounded(partial(JOBS[name], folder))
             self.seconds[name] = time.monotonic() - start

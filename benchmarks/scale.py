@@ -205,7 +205,8 @@ def run(options: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks scale")
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--atoms", type=int, default=500)
-    parser.add_argument("--stages", default=",".join(STAGES).replace(", ", " "), help="separated by commas")
+    stages = ",".join(STAGES).replace(", ", " ")
+    parser.add_argument("--stages", default=stages, help="separated by commas; empty: only the page is written")
     given = parser.parse_args(options or [])
     rows, wanted = int(given.rows), {stage.replace(",", "") for stage in given.stages.split(",")}
     known = json.loads((RESULTS / "scale.json").read_text())["runs"] if (RESULTS / "scale.json").exists() else []
@@ -238,8 +239,9 @@ def write_page() -> None:
     lines += [line_of(found) for found in sorted(runs, key=lambda one: (one["rows"], order[one["stage"]]))]
     picture = "![Speed and memory over the time of the largest runs](images/bench_scale.png)"
     text = "\n" + "\n".join([*lines, "", picture]) + "\n"
-    chaos = RESULTS / "chaos.json"
-    faults = "\n" + (chaos_lines(json.loads(chaos.read_text())) if chaos.exists() else "Not yet run.") + "\n"
+    log = RESULTS / "chaos.jsonl"
+    chaos = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    faults = f"\n{chaos_lines(chaos) if chaos else 'Not yet run.'}\n"
     page = PAGE.read_text()
     for mark, part in (("measured", text), ("faults", faults)):
         page = re.sub(rf"(<!-- {mark} -->).*?(<!-- end -->)", rf"\g<1>{part}\g<2>", page, flags=re.DOTALL)
@@ -264,19 +266,24 @@ def line_of(found: dict[str, Any]) -> str:
     )
 
 
-def chaos_lines(log: dict[str, Any]) -> str:
+def chaos_lines(runs: list[dict[str, Any]]) -> str:
     """Return the table of injected faults."""
-    lines = ["| fault | times | how the runs ended |", "|---|---|---|"]
-    for kind, times in log["by_kind"].items():
+    lines = [
+        "| fault | injected | same bits | clear error | hangs | runs | the longest |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kind in [*dict.fromkeys(run["kind"] for run in runs), "all"]:
+        some = [run for run in runs if kind in (run["kind"], "all")]
         ends = [
-            f"{words.partition(': ')[2]}: {count}"
-            for words, count in log["ends"].items()
-            if words.startswith(f"{kind}: ")
+            sum(run["faults"] for run in some if run["end"] == end) for end in ("same bits", "clear error", "hang")
         ]
-        lines.append(f"| {kind} | {times} | {'; '.join(ends)} |")
-    lines.append(
-        f"\n{log['faults']} faults in {log['runs']} runs; the longest took {log['slowest_seconds']:.0f} seconds."
-    )
+        facts = [
+            sum(run["faults"] for run in some),
+            *ends,
+            len(some),
+            f"{max(run['seconds'] for run in some):.1f} s",
+        ]
+        lines.append(f"| {' | '.join(map(str, [kind, *facts]))} |")
     return "\n".join(lines)
 
 

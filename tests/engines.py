@@ -26,12 +26,15 @@ class Workers:
 
 
 @contextmanager
-def cluster_of(workers: int, failures: int = 100) -> Iterator[Any]:
-    """Have a client of worker processes with nannies, on loopback, that may take their time to come back."""
+def cluster_of(workers: int, failures: int = 100, connect: str = "120s") -> Iterator[Any]:
+    """Have a client of worker processes with nannies, on loopback, that may take their time to come back.
+
+    For the time ``connect`` the others try to reach a worker that is gone; a busy machine starts processes slowly.
+    """
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     settings = {
         "distributed.scheduler.allowed-failures": failures,
-        "distributed.comm.timeouts.connect": "120s",  # a busy machine starts processes slowly
+        "distributed.comm.timeouts.connect": connect,
         "distributed.deploy.lost-worker-timeout": "600s",
     }
     with (
@@ -51,11 +54,11 @@ def cluster_of(workers: int, failures: int = 100) -> Iterator[Any]:
 
 
 @contextmanager
-def dask_workers() -> Iterator[Workers]:
+def dask_workers(connect: str = "120s") -> Iterator[Workers]:
     """Have a Dask cluster, found by its active client."""
     from squeak.core.places import cluster
 
-    with cluster_of(2) as client:
+    with cluster_of(2, connect=connect) as client:
         yield Workers(cluster(), lambda: list(client.run(os.getpid).values()), client)
 
 

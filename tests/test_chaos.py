@@ -1,11 +1,12 @@
 """Faults in runs on workers, by a seed: none changes a bit, none hangs, and what cannot go on says so.
 
-``make test-slow`` puts more than 200 faults into runs and counts them; SQUEAK_CHAOS_LOG names a file for that.
+``make test-slow`` puts more than 200 faults into runs, kind by kind. Where SQUEAK_CHAOS_LOG names a file, a line
+for each run, with its faults and its end, is appended to it: the table of docs/scale.md is made of such a file.
 """
 
 import os
+from functools import partial
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,80 +23,97 @@ def patience(monkeypatch):
     monkeypatch.setenv("SQUEAK_WORKER_WAIT", "60")
 
 
-def until(times, attempt, most=6):
-    """Make attempts until so many of them have hit a run."""
-    hits = 0
+@pytest.fixture
+def log():
+    return chaos.Log(os.environ.get("SQUEAK_CHAOS_LOG"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a function that gives a new name of a folder at each call."""
+    number = count()
+    return lambda: tmp_path / f"folder-{next(number)}"
+
+
+def until(times, log, attempt, most=6):
+    """Make attempts until so many faults are counted."""
     for _ in range(most * times):
-        hits += bool(attempt())
-        if hits == times:
+        attempt()
+        if log.count() >= times:
             return
-    raise AssertionError(f"only {hits} of {most * times} faults fell into a run; {times} were to")
+    raise AssertionError(f"only {log.count()} faults of {most * times} tries fell into a run; {times} were to")
 
 
-def test_a_few_faults_change_no_bit(tmp_path):
+def test_a_few_faults_change_no_bit(tmp_path, log, folder):
     """A worker is stopped, both are killed, a disk is full for a while, a file changes."""
-    log, rng = chaos.Log(), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     with dask_workers() as workers:
         world = chaos.World(workers, tmp_path, log, ["dictionary", "falkon"])
-        until(1, lambda: world.stopped(rng))
-        world.full_disk(rng, 2, tmp_path / "disk")
-        world.file_changed(rng, tmp_path / "changed")
-        until(1, lambda: world.killed(rng, 2))
-    assert sum(log.faults.values()) >= 6
+        until(1, log, lambda: world.stopped(rng))
+        world.full_disk(rng, 2, folder())
+        world.file_changed(rng, folder())
+        until(6, log, lambda: world.killed(rng, 2))
 
 
-def test_a_pool_whose_processes_die_of_a_task_ends_with_a_clear_error(tmp_path):
-    log, rng = chaos.Log(), np.random.default_rng(0)
+def test_a_pool_whose_processes_die_of_a_task_ends_with_a_clear_error(tmp_path, log, folder):
+    rng = np.random.default_rng(0)
     with chaos.pool(attempts=2) as workers:
         world = chaos.World(workers, tmp_path, log, ())
-        world.out_of_memory(rng, 1, tmp_path / "once")
-        world.out_of_memory(rng, None, tmp_path / "always", words="workers were lost 2 times")
-    assert log.faults["out of memory"] == 3
+        world.out_of_memory(rng, 1, folder())
+        world.out_of_memory(rng, None, folder(), words="workers were lost 2 times")
+    assert log.count() == 3
+
+
+def some(rng, most):
+    return int(rng.integers(1, most + 1))
+
+
+dask = partial(dask_workers, connect="10s")
+ALL, ONE, NONE = tuple(chaos.JOBS), ("dictionary",), ()
+FAULTS = {
+    "full disk": (40, dask, NONE, lambda world, rng, path: world.full_disk(rng, some(rng, 3), path)),
+    "full disk for ever": (12, dask, NONE, lambda world, rng, path: world.full_disk(rng, None, path)),
+    "file changed": (10, dask, NONE, lambda world, rng, path: world.file_changed(rng, path)),
+    "client killed": (10, dask, ONE, lambda world, rng, path: world.client_dies(rng, path)),
+    "out of memory": (8, dask, NONE, lambda world, rng, path: world.out_of_memory(rng, some(rng, 2), path)),
+    "stopped": (60, dask, ALL, lambda world, rng, path: world.stopped(rng)),
+    "one killed": (20, dask, ALL, lambda world, rng, path: world.killed(rng, 1)),
+    "both killed": (20, dask, ALL, lambda world, rng, path: world.killed(rng, 2)),
+    "one of a pool": (15, chaos.pool, ALL, lambda world, rng, path: world.killed(rng, 1)),
+    "both of a pool": (10, chaos.pool, ALL, lambda world, rng, path: world.killed(rng, 2)),
+    "memory of a pool": (
+        6,
+        chaos.pool,
+        NONE,
+        lambda world, rng, path: world.out_of_memory(rng, some(rng, 2), path),
+    ),
+}
+"""For every kind: how many, on which workers, in which jobs, and how a run is made in which there may be some."""
 
 
 @pytest.mark.slow
-def test_two_hundred_faults_are_counted_and_none_is_lost(tmp_path):
-    log, rng, number = chaos.Log(), np.random.default_rng(1), count()
-
-    def folder():
-        return tmp_path / f"folder-{next(number)}"
-
-    with dask_workers() as workers:
-        world = chaos.World(workers, tmp_path, log)
-        until(60, lambda: world.stopped(rng))
-        for times in (1, 2, 3) * 7 + (None,) * 3:
-            world.full_disk(rng, times, folder())
-        for _ in range(10):
-            world.file_changed(rng, folder())
-        for _ in range(5):
-            world.client_dies(rng, folder())
-        for times in (1, 2) * 3:
-            world.out_of_memory(rng, times, folder())
-    rounds = 0
-    while rounds < 10:  # a nanny may fail to bring its worker back after some kills; then a new cluster takes over
-        with dask_workers() as workers:
-            world = chaos.World(workers, tmp_path, log)
-            for _ in range(2):
-                until(2, lambda world=world: world.killed(rng, 1))
-                until(1, lambda world=world: world.killed(rng, 2))
-        rounds += 2
-    with chaos.pool() as workers:
-        world = chaos.World(workers, tmp_path, log)
-        until(15, lambda: world.killed(rng, 1))
-        until(5, lambda: world.killed(rng, 2))
-        for times in (1, 2, 3):
-            world.out_of_memory(rng, times, folder())
-    expected = chaos.dictionary(tmp_path)
-    until(4, lambda: chaos.scheduler_killed(rng, folder(), log, expected))
-    asked = os.environ.get("SQUEAK_CHAOS_LOG")
-    log.write(Path(asked) if asked else tmp_path / "chaos.json")
-    assert sum(log.faults.values()) >= 200, log.as_data()
+@pytest.mark.parametrize("kind", FAULTS)
+def test_faults_of_a_kind_are_counted_and_none_is_lost(kind, tmp_path, log, folder):
+    times, engine, jobs, attempt = FAULTS[kind]
+    rng = np.random.default_rng(list(FAULTS).index(kind))
+    with engine() as workers:
+        world = chaos.World(workers, tmp_path, log, jobs)
+        until(times, log, lambda: attempt(world, rng, folder()))
 
 
 @pytest.mark.slow
-def test_a_task_that_ends_every_worker_ends_with_a_clear_error(tmp_path):
-    log, rng = chaos.Log(), np.random.default_rng(0)
+def test_killed_schedulers_are_counted_and_runs_go_on(tmp_path, log):
+    chaos.schedulers_killed(np.random.default_rng(0), tmp_path, log, 4)
+    assert log.count() == 4
+
+
+@pytest.mark.slow
+def test_a_task_that_ends_every_worker_ends_with_a_clear_error(tmp_path, log, folder):
     with cluster_of(2, failures=2) as client:
         world = chaos.World(Workers(None, list, client), tmp_path, log, ())
-        world.out_of_memory(rng, None, tmp_path / "always")
-    assert log.faults["out of memory"] == 3
+        world.out_of_memory(np.random.default_rng(0), None, folder())
+    assert log.count() == 3
+
+
+def test_there_are_two_hundred_faults():
+    assert sum(times for times, *_ in FAULTS.values()) >= 200

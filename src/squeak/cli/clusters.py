@@ -36,6 +36,8 @@ class Cluster:
             raise typer.BadParameter(
                 "--workers starts processes here, --scheduler uses a cluster: give one of them"
             )
+        if self.scheduler is None and not (self.tls_ca is self.tls_cert is self.tls_key is None):
+            raise typer.BadParameter("--tls-ca, --tls-cert and --tls-key are for --scheduler")
         return self.workers is not None or self.scheduler is not None
 
     @contextlib.contextmanager
@@ -52,13 +54,28 @@ class Cluster:
             with local as cluster, distributed.Client(cluster):
                 yield
             return
+        with self._connected(distributed):
+            yield
+
+    def _connected(self, distributed: Any) -> Any:
+        """Return a client of the scheduler, or say in one line why there is none."""
         files = {"tls_ca_file": self.tls_ca, "tls_client_cert": self.tls_cert, "tls_client_key": self.tls_key}
         given = {name: str(path) for name, path in files.items() if path is not None}
         security = distributed.Security(require_encryption=True, **given) if given else None
         try:
-            client = distributed.Client(self.scheduler, timeout="10s", security=security)
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise OSError(f"no Dask scheduler answers at {self.scheduler}: {reason}") from None
-        with client:
-            yield
+            usable = security is None or security.get_connection_args("client")["ssl_context"] is not None
+        except OSError as error:
+            raise OSError(f"the files of TLS ({', '.join(given.values())}) cannot be used: {error}") from None
+        if not usable:
+            raise typer.BadParameter("TLS takes three files: give --tls-ca, --tls-cert and --tls-key")
+        try:
+            return distributed.Client(self.scheduler, timeout="10s", security=security)
+        except (OSError, ValueError, TimeoutError, TypeError, RuntimeError, AssertionError) as error:
+            reason = " ".join(str(error).split())[:200] or "the connection was closed"
+            need = "an authority that it knows" if given else "--tls-ca, --tls-cert and --tls-key"
+            hint = (
+                ""
+                if "Timed out" in reason
+                else f" (with TLS its address begins with tls://, and it asks for {need})"
+            )
+            raise OSError(f"no Dask scheduler answers at {self.scheduler}: {reason}{hint}") from None

@@ -408,3 +408,9 @@ def test_a_diagonal_that_is_wrong_names_its_worst_row():
     for values, row in (([1.0, -3.0, -2.0], 1), ([1.0, 2.0, np.nan], 2)):
         with pytest.raises(ValueError, match=f"for row {row} of the block"):
             diagonal(PairwiseKernel(lambda i, j, values=values: values[i]), [0, 1, 2])
+
+
+def test_one_value_of_a_function_that_is_no_number_is_refused():
+    odd = PairwiseKernel(lambda x, y: np.nan if {x, y} == {"a", "b"} else float(x == y))
+    with pytest.raises(ValueError, match="not finite"):
+        odd(["a", "c"], ["c", "b"])

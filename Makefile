@@ -62,7 +62,7 @@ $(DOCS_STAMP): $(STAMP)
 	@touch $@
 
 docs: $(DOCS_STAMP) ## the site, with every example run and every link checked: docs/_build/html/index.html
-	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -n -b html docs docs/_build/html
+	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -q -E -W --keep-going -n -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
 figures: $(STAMP)   ## draw the pictures of README and docs/ anew

@@ -241,9 +241,9 @@ def write_page() -> None:
     text = "\n" + "\n".join([*lines, "", picture]) + "\n"
     log = RESULTS / "chaos.jsonl"
     chaos = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    faults = f"\n{chaos_lines(chaos) if chaos else 'Not yet run.'}\n"
+    parts = {"measured": text} | ({"faults": f"\n{chaos_lines(chaos)}\n"} if chaos else {})  # else as it is
     page = PAGE.read_text()
-    for mark, part in (("measured", text), ("faults", faults)):
+    for mark, part in parts.items():
         page = re.sub(rf"(<!-- {mark} -->).*?(<!-- end -->)", rf"\g<1>{part}\g<2>", page, flags=re.DOTALL)
     PAGE.write_text(page)
     draw(runs)

@@ -85,14 +85,6 @@ JOBS = {
 }
 
 
-def same(name, found, expected):
-    """Tell whether a dictionary, a sparsifier or the values of a ridge are the same, the last to rounding."""
-    if name in ("dictionary", "sparsifier"):
-        return np.array_equal(found, expected)
-    values = RBF(1.0)(X[:50], X[:40])
-    return np.allclose(values @ found, values @ expected, rtol=0.0, atol=1e-9)
-
-
 def write_rows(folder):
     """Write the files that workers read."""
     (folder / "rows").mkdir(exist_ok=True)

@@ -107,7 +107,7 @@ LONG = (
     "learners/test_random_features.py::test_scikit_learns_contract[RandomFeatureRegressor(batch",
     "learners/test_travelling.py::test_nothing_of_the_size_of_the_rows_comes_back[logistic",
     "learners/test_warning.py::test_widths_at_either_edge_are_told[True",
-    "learners/test_where_rows_lie.py::test_workers_are_in_memory",
+    "learners/test_where_rows_lie.py::test_workers_give_the_bits_of_threads",
     "online/test_estimators.py::test_scikit_learn_takes_them_for_its_own[ConKonsClassifier",
     "online/test_estimators.py::test_scikit_learn_takes_them_for_its_own[ConKonsRegressor",
     "online/test_single_rows.py::test_single_rows_of_a_sparse_stream",

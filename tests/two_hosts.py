@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+
 from tests import chaos
 
 HOSTS = ("192.0.2.1", "192.0.2.2")
@@ -134,18 +136,18 @@ def client(address: str, folder: Path, runs: int, seconds: float) -> None:
     chaos.write_rows(folder)
     chaos.wait_for((folder / "relay.json").exists, seconds)
     with use(Threads()):
-        alone = {name: chaos.JOBS[name](folder) for name in ("dictionary", "sparsifier", "ridge")}
+        alone = {name: chaos.JOBS[name](folder) for name in ("dictionary", "sparsifier", "ridge", "falkon")}
     for name in alone:  # workers start and import what it takes, which on a busy machine may take minutes
         with suppress(ClusterError):
             chaos.bounded(lambda job=name: on_cluster(address, chaos.JOBS[job], folder, workers=2), 4.0 * seconds)
     for number in range(runs):
-        name = list(alone)[number % 3]
+        name = list(alone)[number % len(alone)]
         start, cuts = time.monotonic(), cuts_so_far(folder)
         try:
             found, error = chaos.ended(lambda job=name: on_cluster(address, chaos.JOBS[job], folder), seconds)
             end = f"{type(error).__name__}: {error}"
             if error is None:
-                end = "same bits" if chaos.same(name, found, alone[name]) else "other bits"
+                end = "same bits" if np.array_equal(found, alone[name]) else "other bits"
             elif isinstance(error, ClusterError):
                 end = "clear error"
         except AssertionError:

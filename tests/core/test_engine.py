@@ -48,6 +48,22 @@ def test_blas_is_held_to_one_thread_while_work_lasts_and_let_go_after(monkeypatc
     assert blas_threads() == before
 
 
+def test_blas_is_held_and_let_go_by_any_thread(monkeypatch):
+    """Workers of a cluster and servers call from threads of their own, after others and while others do."""
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
+    before = blas_threads()
+    engine.map_ordered(abs, range(3))  # the first to have control is this thread
+    holds, begun = engine.single_blas(), engine.single_blas()
+    with ThreadPoolExecutor(1) as other:
+        assert set().union(*other.submit(engine.map_ordered, lambda _: blas_threads(), range(3)).result()) == {1}
+        assert blas_threads() == before
+        other.submit(holds.__enter__).result()
+        with begun:
+            other.submit(holds.__exit__, None, None, None).result()
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
 def test_an_error_in_one_item_is_raised_and_the_engine_goes_on(monkeypatch):
     monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
     before = blas_threads()

@@ -1,9 +1,12 @@
-"""Sums over rows: the dense formula, and the same bits on any number of threads."""
+"""Sums over rows: the dense formula, and the same bits on any number of threads, by workers, and block by block."""
+
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from squeak.trees.sums import sum_blocks, sum_parts
+from squeak.places import Executors, use
+from squeak.trees.sums import GROUP, PartSums, added, sum_blocks, sum_parts
 
 
 @pytest.fixture
@@ -43,7 +46,26 @@ def test_empty_parts_add_nothing_and_no_rows_are_an_error(parts):
     _, readers = parts
     with_empty = [*readers[:2], lambda: iter([]), *readers[2:]]
     for a, b in zip(sum_parts(with_empty, term), sum_parts(readers, term), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-14)  # other neighbours are added first
+        assert np.array_equal(a, b)
     assert sum_blocks(iter([]), term) is None
     with pytest.raises(ValueError, match="no rows to sum over"):
         sum_parts([lambda: iter([])], term)
+
+
+@pytest.mark.parametrize("n", [1, 2, GROUP - 1, GROUP, GROUP + 1, 40, GROUP**2, GROUP**2 + GROUP + 3])
+def test_parts_are_added_in_one_order_here_by_workers_and_block_by_block(n):
+    rng = np.random.default_rng(n)
+    sums = [(10.0 ** rng.uniform(-8, 8, 3),) for _ in range(n)]
+    sums = [None if i and rng.random() < 0.1 else one for i, one in enumerate(sums)]
+    (here,) = added(sums)
+    with use(Executors(lambda: ThreadPoolExecutor(2))) as place:
+        place._packed = lambda function, values: lambda: function(*values)
+        (there,) = added([place.submit(sums.__getitem__, i) for i in range(n)], place)
+    growing = PartSums()
+    for part, one in enumerate(sums):
+        if one is not None:
+            growing = growing.at(part).plus(one)
+    assert np.array_equal(here, there)
+    assert np.array_equal(here, growing.total()[0])
+    np.testing.assert_allclose(here, np.sum([one[0] for one in sums if one is not None], axis=0), rtol=1e-12)
+    assert len(growing.waiting) <= 1 + np.log(n) / np.log(GROUP)

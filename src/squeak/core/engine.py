@@ -49,6 +49,7 @@ class _BlasHold:
             if self._depth == 0:
                 if self._controller is None:
                     self._controller = ThreadpoolController()
+                self._take_control()
                 self._limiter = self._controller.limit(limits=1, user_api="blas")
             self._depth += 1
 
@@ -56,8 +57,20 @@ class _BlasHold:
         with self._lock:
             self._depth -= 1
             if self._depth == 0 and self._limiter is not None:
+                self._take_control()
                 self._limiter.restore_original_limits()  # type: ignore[attr-defined]
+                self._take_control()
                 self._limiter = None
+
+    def _take_control(self) -> None:
+        """Let this thread, and then any other, set the limit.
+
+        From threadpoolctl 3.8 on only the first thread that ever set it could, and others silently would not.
+        """
+        for library in self._controller.lib_controllers if self._controller is not None else ():
+            clear = getattr(library, "clear_controlling_thread", None)
+            if clear is not None:
+                clear(force=True)
 
 
 _hold = _BlasHold()

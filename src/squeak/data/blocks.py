@@ -69,11 +69,14 @@ class Encoded:
         return Block(self.X[start:stop], y, self.after(stop), numbers)
 
 
-def cut(pieces: Iterator[Encoded], size: int) -> Iterator[Block]:
-    """Cut pieces of any sizes into blocks of ``size`` rows; the last may be shorter."""
+def cut(pieces: Iterator[Encoded], size: int, apart: bool = False) -> Iterator[Block]:
+    """Cut pieces of any sizes into blocks of ``size`` rows; the last may be shorter, with ``apart`` that of each part."""
     waiting: list[Block] = []
     room = size
     for piece in pieces:
+        if apart and waiting and waiting[-1].cursor.part < piece.begin.part:
+            yield joined(waiting)
+            waiting, room = [], size
         at, n = 0, len(piece.ends)
         while at < n:
             stop = min(n, at + room)

@@ -257,13 +257,14 @@ class RowSource:
         whole = joined(list(self.blocks()))
         return whole.X, whole.y
 
-    def blocks(self, start: Cursor | None = None) -> Iterator[Block]:
+    def blocks(self, start: Cursor | None = None, apart: bool = False) -> Iterator[Block]:
         """Yield the rows in blocks, from a place on; all but the last have :func:`block_rows` rows.
 
-        Files are read one block ahead on a thread of their own. ``skipped_`` counts the rows skipped so far.
+        Files are read one block ahead on a thread of their own. ``skipped_`` counts the rows skipped so far. With
+        ``apart`` no block has rows of two parts: they are the blocks of :meth:`part_pairs`, part after part.
         """
         size = block_rows(len(self.feature_names), self.reader.sparse)
-        blocks = cut(self._encoded(start or Cursor(), size), size)
+        blocks = cut(self._encoded(start or Cursor(), size), size, apart)
         yield from engine.ahead(blocks) if self.reader.ahead else blocks
 
     def part_name(self, first: int, stop: int) -> str:

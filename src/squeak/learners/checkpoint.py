@@ -19,13 +19,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from squeak.core.described import params_to_data
-from squeak.core.progress import Pass
 from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.learners.data import SourceTraining, Term
 from squeak.samplers.checkpoint import Resumable, fit_with_checkpoint
 from squeak.samplers.dictionary import Dictionary, preprocessing_from_parts, preprocessing_parts
 from squeak.samplers.stream import StreamSampler
-from squeak.trees.sums import Arrays
+from squeak.trees.sums import Arrays, PartSums
 
 DICTIONARY, SAMPLER = "dictionary_", "sampler_"
 """What the names of their arrays begin with."""
@@ -43,7 +42,7 @@ class FitState:
     dictionary: Dictionary | None = None
     done: tuple[Arrays, ...] = ()
     """The sums of the passes that have ended, in their order."""
-    growing: Arrays | None = None
+    growing: PartSums | None = None
     """The sum of the pass at hand, up to the place of the checkpoint."""
     head: ClassVar[None] = None
 
@@ -97,7 +96,7 @@ class FitRun(Resumable):
     def _read(self, X: Any, state: Any, *, start: Any = None, keeper: Any = None, past: Any = None) -> None:
         self._begin(state or FitState(X.preprocessing), start or Cursor(), keeper)
         if state is not None:
-            with closing(X.blocks()) as blocks:
+            with closing(X.blocks(apart=True)) as blocks:
                 self._first = next(blocks).y
         X.skipped_ = self._cursor.skipped
         self.fit(X, None, None, self)
@@ -118,20 +117,14 @@ class FitRun(Resumable):
             data.encoded(self._first)  # what is learned from the first block that is seen shall be the same
         if number < len(self._state.done):
             return self._state.done[number]
-        total = self._state.growing
-        shown = Pass(data.source.n_rows, 0 if total is None else self._cursor.kept)
-        for block in data.source.blocks(None if total is None else self._cursor):
-            arrays = term(block.X, data.pair(block.y))
-            if total is None:
-                total = tuple(np.array(array, dtype=np.float64) for array in arrays)
-            else:  # a new sum, so that an interrupt leaves the old one whole
-                total = tuple(np.asarray(kept + array) for kept, array in zip(total, arrays, strict=True))
+        total, start = self._state.growing or PartSums(), self._cursor if self._state.growing else None
+        for block in data.read(start, apart=True):
+            part, pair = block.cursor.part, data.pair(block.y)
+            total = total.at(part).plus(term(block.X, pair))  # a new sum: an interrupt leaves the old one whole
             self._keep(replace(self._state, growing=total), block.cursor)
-            shown.update(len(block.y))
-        if total is None:
-            raise ValueError("there are no rows to sum over")
-        self._keep(replace(self._state, done=(*self._state.done, total), growing=None), self._cursor)
-        return total
+        found = total.total()
+        self._keep(replace(self._state, done=(*self._state.done, found), growing=None), self._cursor)
+        return found
 
     def dictionary(self, sampler: Any, rows: RowSource) -> Dictionary:
         """Return what the sampler learns from the rows; a stream's state is kept along the way."""
@@ -153,14 +146,17 @@ class FitRun(Resumable):
 
     def _parts_at(self, state: FitState, history: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, encoding = preprocessing_parts(state.preprocessing)
-        sums = [*state.done, *([] if state.growing is None else [state.growing])]
+        growing = state.growing
+        sums = [*state.done, *([] if growing is None else [one or () for one in (*growing.waiting, growing.here)])]
         flat = [np.asarray(array).ravel() for arrays_ in sums for array in arrays_]
         content: dict[str, Any] = {
             "sampler": self.run_name,
             "params": params_to_data(self),
             "preprocessing": encoding,
             "sums": [[list(np.shape(array)) for array in arrays_] for arrays_ in sums],
-            "growing": state.growing is not None,
+            "growing": growing is not None,
+            "part": 0 if growing is None else growing.part,
+            "done": len(state.done),
         }
         arrays = {**arrays, "sums": np.concatenate([*flat, np.zeros(0)])}
         if state.dictionary is not None:
@@ -175,7 +171,13 @@ class FitRun(Resumable):
     @staticmethod
     def _state_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any) -> tuple[FitState, list[Any]]:
         sums = list(_cut(arrays["sums"], content["sums"]))
-        growing = sums.pop() if content["growing"] else None
+        growing = None
+        if content["growing"]:
+            done, part = int(content.get("done", len(sums) - 1)), int(content.get("part", 0))
+            if part < 0 or not 0 <= done < len(sums):
+                raise ValueError("its sums are not those of a pass")
+            *waiting, here = [one or None for one in sums[done:]]
+            sums, growing = sums[:done], PartSums(tuple(waiting), part, here)
         state = FitState(preprocessing_from_parts(arrays, content), done=tuple(sums), growing=growing)
         if "dictionary" in content:
             found = Dictionary.from_parts(_within(arrays, DICTIONARY), content["dictionary"], kernel)

@@ -169,10 +169,10 @@ class Watched(Sampled):
         super().__init__(source, seed)
         self._found: tuple[Any, Any] | None = None
 
-    def blocks(self, start: Cursor | None = None) -> Iterator[Block]:
+    def blocks(self, start: Cursor | None = None, apart: bool = False) -> Iterator[Block]:
         """Yield the rows in blocks, as the source does."""
         found: Any = None
-        for part in super().blocks(start):
+        for part in super().blocks(start, apart):
             if self._found is None:
                 found = _with_classes(found, part.y)
             yield part

@@ -1,13 +1,14 @@
 """The rows of a fit, read as often as a learner needs them: from memory, from a source, or on a cluster's workers.
 
-A learner says what to add up over the rows; where they lie, and who adds, is decided here. Sums are added in a
-fixed order, so that they do not depend on threads, and are the same to rounding wherever the rows lie.
+A learner says what to add up over the rows; where they lie, and who adds, is decided here. Sums are added in an
+order that is fixed by the parts of a source: neither threads nor workers change a bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,8 +20,9 @@ from squeak.core.progress import Pass
 from squeak.core.rows import n_rows, take
 from squeak.core.tasks import Place
 from squeak.core.types import Array, Rows
-from squeak.data import RowSource
-from squeak.trees.sums import Arrays, Block, added, sum_blocks, sum_parts
+from squeak.data import Block as SourceBlock
+from squeak.data import Cursor, RowSource
+from squeak.trees.sums import Arrays, Block, PartSums, added, sum_blocks, sum_parts
 
 Term: TypeAlias = Callable[[Rows, Any], Arrays]
 """Given rows and a pair (targets, weights), either of them None, arrays to be added up."""
@@ -72,7 +74,7 @@ class ArrayTraining:
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows."""
-        return sum_parts([self.blocks], term)
+        return PartSums().plus(term(self.X, (self.y, self.weight))).total()
 
 
 @dataclass(frozen=True)
@@ -115,14 +117,19 @@ class SourceTraining:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows with their targets, once through."""
-        shown = Pass(self.source.n_rows)
-        for block in self.source.blocks():
+        for block in self.read():
             yield block.X, self.pair(block.y)
+
+    def read(self, start: Cursor | None = None, apart: bool = False) -> Iterator[SourceBlock]:
+        """Yield the blocks of the source, and show how far they are read."""
+        shown = Pass(self.source.n_rows, 0 if start is None else start.kept)
+        for block in self.source.blocks(start, apart):
+            yield block
             shown.update(n_rows(block.X))
 
     def first(self) -> Block:
         """Return the first block with its targets, which is no pass."""
-        block = next(iter(self.source.blocks()))
+        block = next(self.source.blocks(apart=True))
         return block.X, self.pair(block.y)
 
     def pair(self, y: Any) -> tuple[Any, Any]:
@@ -135,7 +142,13 @@ class SourceTraining:
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows; the parts' sums are added in the order of the parts."""
-        return sum_parts([self.blocks] if self.client is None else self.parts(), term, self.client)
+        if self.client is not None:
+            return sum_parts(self.parts(), term, self.client)
+        total = PartSums()
+        for part, blocks in groupby(self.read(apart=True), lambda block: block.cursor.part):
+            here = sum_blocks(((block.X, self.pair(block.y)) for block in blocks), term)
+            total = total.at(part).ended(here)
+        return total.total()
 
     def parts(self) -> list[Callable[[], Iterator[Block]]]:
         """Return the parts as they travel to workers, each with no more than it needs."""
@@ -254,7 +267,7 @@ def near_mean(data: SourceTraining) -> tuple[SourceTraining, NearMean]:
     """
     shift = NearMean(data.encode)
     if data.client is not None:
-        shift(next(iter(data.source.blocks())).y)
+        shift(next(data.source.blocks(apart=True)).y)
     return replace(data, encode=shift), shift
 
 

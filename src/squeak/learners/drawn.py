@@ -111,10 +111,10 @@ class Sampled(RowSource):
         self._seed = seed
         self._drawn: Drawn | None = None
 
-    def blocks(self, start: Cursor | None = None) -> Iterator[Block]:
+    def blocks(self, start: Cursor | None = None, apart: bool = False) -> Iterator[Block]:
         """Yield the rows in blocks, as the source does."""
         drawn = Drawn(self._seed) if start is None and self._drawn is None else None
-        for part in super().blocks(start):
+        for part in super().blocks(start, apart):
             if drawn is not None:
                 drawn = drawn.plus(part.X, part.y)
             yield part

@@ -1,14 +1,18 @@
 """Sums over rows, part by part and added in a fixed order: what learners need of all the rows at once.
 
 A sum is a function of a block of rows (and targets) that returns arrays. Blocks are summed within a part in
-the order of the rows, parts two by two in the order of their numbers: one thread or many, here or on a cluster, the
-bits are the same. Where workers keep results, they add them too, and only the whole sum comes here.
+the order of the rows, parts in the order of their numbers, sixteen at first, then sixteen such sums, and so on:
+one thread or many, here or on a cluster, in one go or from a checkpoint on, the bits are the same. Few sums wait at
+a time, and a part that is late keeps few others waiting. Where workers keep results, they add them too, and only
+the whole sum comes here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +23,50 @@ from squeak.core.types import Rows
 
 Arrays: TypeAlias = tuple[Any, ...]
 Block: TypeAlias = tuple[Rows, Any]
+
+GROUP = 16
+"""Sums of parts that are added to one, and so many of these again."""
+
+
+@dataclass(frozen=True)
+class PartSums:
+    """The sum of parts up to a place in one of them; never changed, only replaced."""
+
+    waiting: tuple[Arrays | None, ...] = ()
+    """The sums of fewer than GROUP parts, of fewer than GROUP sums of GROUP parts, …; None where no row is."""
+    part: int = 0
+    here: Arrays | None = None
+    """The sum of the part at hand."""
+
+    def at(self, part: int) -> PartSums:
+        """Return the sum at the beginning of a later part, or where it is in this one."""
+        found = self
+        while found.part < part:
+            found = found.ended(found.here)
+        return found
+
+    def plus(self, arrays: Arrays) -> PartSums:
+        """Return the sum with another block of the part at hand."""
+        return replace(self, here=_plus(self.here, arrays))
+
+    def ended(self, here: Arrays | None) -> PartSums:
+        """Return the sum where the part at hand has ended with a sum of its own."""
+        waiting, number = list(self.waiting), self.part + 1
+        for level in count():
+            if level == len(waiting):
+                waiting.append(None)
+            here = waiting[level] = _plus(waiting[level], here)
+            if number % GROUP:
+                break
+            waiting[level], number = None, number // GROUP
+        return PartSums(tuple(waiting), self.part + 1)
+
+    def total(self) -> Arrays:
+        """Return the sum of all parts."""
+        found = reduce(lambda right, left: _plus(left, right), self.waiting, self.here)
+        if found is None:
+            raise ValueError("there are no rows to sum over")
+        return found
 
 
 def sum_blocks(blocks: Iterator[Block], term: Callable[[Rows, Any], Arrays]) -> Arrays | None:
@@ -58,26 +106,22 @@ def sum_parts(
     return added([cluster.submit(by_itself, one, part) for part in parts], cluster)
 
 
-def added(sums: list[Any], cluster: Place | None = None) -> Arrays:
-    """Return the sum of sums, neighbours first, ((0 + 1) + (2 + 3)) + …; of tasks, on the workers."""
+def added(sums: Sequence[Any], cluster: Place | None = None) -> Arrays:
+    """Return the sum of the parts' sums, in the order of :class:`PartSums`; of tasks, on the workers."""
+    if cluster is None:
+        return reduce(PartSums.ended, sums, PartSums()).total()
     while len(sums) > 1:
-        pairs = [sums[i : i + 2] for i in range(0, len(sums), 2)]
-        if cluster is None:
-            sums = [_plus(pair) for pair in pairs]
-        else:
-            sums = [pair[0] if len(pair) == 1 else cluster.submit(_plus, pair, name="add") for pair in pairs]
-    [total] = sums if cluster is None else cluster.gathered(sums)
-    if total is None:
-        raise ValueError("there are no rows to sum over")
-    return tuple(total)
+        groups = [sums[first : first + GROUP] for first in range(0, len(sums), GROUP)]
+        sums = [reduce(lambda one, two: cluster.submit(_plus, one, two, name="add"), group) for group in groups]
+    return PartSums(here=cluster.gathered(sums)[0]).total()
 
 
-def _plus(pair: list[Arrays | None]) -> Arrays | None:
-    """Return the sum of one or two sums; those over no rows are None."""
-    there = [arrays for arrays in pair if arrays is not None]
-    if len(there) < 2:
-        return there[0] if there else None
-    return tuple(np.asarray(a + b) for a, b in zip(*there, strict=True))
+def _plus(one: Arrays | None, two: Arrays | None) -> Arrays | None:
+    """Return the sum of two sums; those over no rows are None."""
+    if one is None or two is None:
+        there = two if one is None else one
+        return None if there is None else tuple(np.asarray(array, dtype=np.float64) for array in there)
+    return tuple(np.asarray(a + b) for a, b in zip(one, two, strict=True))
 
 
 def _sum_part(term: Callable[[Rows, Any], Arrays], part: Callable[[], Iterator[Block]]) -> Arrays | None:

@@ -255,7 +255,7 @@ def online_case(learner: Any) -> Case:
     """Return the case of an online learner, which says what it would have predicted before it learns."""
     case = learner_case(learner)
     rows = {name: bad for name, bad in BAD_ROWS.items() if name not in ("a path", "nothing")}
-    return Case(learner, (X[:160], case.data[1][:160]), _said, rows, BAD_PARAMETERS)
+    return Case(learner, (X[:100], case.data[1][:100]), _said, rows, BAD_PARAMETERS)
 
 
 def row_by_row_it_says_what_it_says_of_blocks(case: Case) -> None:
@@ -284,7 +284,7 @@ def row_by_row_it_says_what_it_says_of_blocks(case: Case) -> None:
 def saved_in_mid_stream_it_goes_on_in_the_same_bits(case: Case) -> None:
     rows, targets = case.data
     more = {"classes": np.unique(targets)} if is_classifier(case.estimator) else {}
-    for at in (1, 20, 130):
+    for at in (1, 20, 80):
         one = case.new().partial_fit(rows[:at], targets[:at], **more)
         with tempfile.TemporaryDirectory() as folder:
             storage.save(one, Path(folder) / "model.sqk")

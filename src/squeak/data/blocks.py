@@ -70,7 +70,7 @@ class Encoded:
 
 
 def cut(pieces: Iterator[Encoded], size: int, apart: bool = False) -> Iterator[Block]:
-    """Cut pieces of any sizes into blocks of ``size`` rows; the last may be shorter, with ``apart`` that of each part."""
+    """Cut pieces of any sizes into blocks of ``size`` rows; the last, or the last of each part, may be shorter."""
     waiting: list[Block] = []
     room = size
     for piece in pieces:

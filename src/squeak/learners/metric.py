@@ -260,14 +260,18 @@ def learned(
 ) -> Trial:
     """Return the best trial over rounds, each in the metric of the model before and as wide, in median distances.
 
-    When a round gains too little, the best one so far is tried at other widths, and rounds go on if that helps.
+    The first rounds are tried at half the width too, as long as it is better: slopes are learned at the scale of
+    the width, and those of a kernel that is too wide lead the rounds after it astray. When a round gains too
+    little, the best one so far is tried at other widths, and rounds go on if that helps.
     """
     best = last = first
+    narrower = True
     for _ in range(rounds):
         if not left() > 0.0:
             return best
         kernel = next_metric(last, held, full, groups)
-        found = held.best_of(kernel, (last.factor,))
+        found = held.best_of(kernel, (last.factor, last.factor / 2.0) if narrower else (last.factor,))
+        narrower = found.factor < last.factor
         if found.error > BETTER * last.error:
             before, best = best.error, at_best_width(min(best, found, key=lambda trial: trial.error), held, left)
             if best.error > BETTER * before:

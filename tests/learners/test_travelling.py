@@ -13,6 +13,7 @@ import squeak
 from squeak import KernelClassifier, KernelKMeans, KernelPCA, KernelRidge
 from squeak.data import readers
 from squeak.kernels import RBF
+from squeak.learners import cached
 from squeak.places import Executors, use
 
 N, M = 6_000, 40
@@ -92,6 +93,40 @@ def test_nothing_of_the_size_of_the_rows_comes_back(name, frame, many_parts):
     drawn = 4_000 if name in ("classes", "logistic") else 0  # rows for the calibration, of n as many as these
     assert there.largest < 16 * 8 * M * M + drawn * 100
     assert max(there.sent) < 500 * 60 + 16 * 8 * M * M  # a part alone, or features
+
+
+def test_a_pass_of_falkon_moves_as_much_as_the_atoms_have_numbers(frame, many_parts, monkeypatch):
+    """Kernel values stay with the workers, features travel once: a pass sends a vector, and gets one."""
+    computed = []
+    real = cached.KernelValues.__init__
+    monkeypatch.setattr(
+        cached.KernelValues,
+        "__init__",
+        lambda self, *args, **kwargs: computed.append(len(args[0])) or real(self, *args, **kwargs),
+    )
+    model = KernelRidge(RBF(1.0), alpha=0.5, dictionary=frame[["a", "b", "c"]][:M].to_numpy(), solver="falkon")
+    passes = {}
+    for most in (3, 13):
+        with use(Counting()) as there:
+            model.set_params(max_iter=most, tol=1e-30).fit(source_of(frame, "y"))
+        passes[most] = sum(there.sent) + there.got
+    assert sum(computed) == 2 * N  # once a fit
+    a_pass = (passes[13] - passes[3]) / 10
+    parts = N // 500
+    assert a_pass < 8 * M * 4 + 900 * parts  # a vector each way, and words for every task
+    assert a_pass < 8 * M * M  # less than the features
+
+
+def test_a_budget_says_how_many_kernel_values_workers_keep(frame, many_parts):
+    X = frame[["a", "b", "c"]]
+    atoms = X[:M].to_numpy()
+    model = KernelRidge(RBF(1.0), alpha=0.5, dictionary=atoms, solver="falkon", random_state=0)
+    found = []
+    for budget in (0.0, 8.0 * M * 1_000, None):
+        with use(Counting()):
+            found.append(model.set_params(memory_budget=budget).fit(source_of(frame, "y")).dual_coef_)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
 
 
 @pytest.mark.parametrize("form", ["array", "CSR", "table"])

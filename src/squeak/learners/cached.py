@@ -9,8 +9,10 @@ decides neither.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +22,9 @@ from squeak.core.kernels import Kernel, against, against32
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
-from squeak.learners.data import ArrayTraining, SourceTraining
+from squeak.learners.data import ArrayTraining, PersistedTraining, SourceTraining
+from squeak.learners.tiles import tile_rows
+from squeak.trees.sums import Block
 
 TILE_BYTES = 8 * 2**20
 """Bytes of a tile of values that are all kept."""
@@ -87,6 +91,8 @@ class KernelValues:
         In float32, for solvers that know what that costs.
     asked : float, optional
         The bytes that the user asked for, by which tiles are cut.
+    tile : int, optional
+        How many rows make a tile, where the bits of sums over other tiles are to be met.
 
     Examples
     --------
@@ -102,14 +108,20 @@ class KernelValues:
     """
 
     def __init__(
-        self, X: Rows, features: Any, budget: float, single: bool = False, asked: float | None = None
+        self,
+        X: Rows,
+        features: Any,
+        budget: float,
+        single: bool = False,
+        asked: float | None = None,
+        tile: int | None = None,
     ) -> None:
         kernel, atoms, m = features.kernel, features.atoms, len(features.mixing)
         self.shape = (n_rows(X), m)
         self.dtype: Any = np.dtype(np.float32 if single else np.float64)
         row = self.dtype.itemsize * m
         all_kept = row * float(self.shape[0]) <= reckoned_budget(asked)
-        self.tile = int(np.clip((TILE_BYTES if all_kept else COMPUTED_BYTES) // row, 64, 4096))
+        self.tile = tile or int(np.clip((TILE_BYTES if all_kept else COMPUTED_BYTES) // row, 64, 4096))
         self.rows = X
         self._compute: Callable[..., Any] = against32(kernel, atoms) if single else against(kernel, atoms)
         tiles = engine.tiles(self.shape[0], self.tile)
@@ -119,6 +131,11 @@ class KernelValues:
         self.kept = tiles[count - 1].stop if count else 0
         self._values = np.empty((self.kept, m), dtype=self.dtype)
         self._filled = np.zeros(count, dtype=bool)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the values that are kept."""
+        return int(self._values.nbytes)
 
     def __getitem__(self, tile: slice) -> Any:
         """Return the values of the rows of a tile, not to be written to.
@@ -169,13 +186,41 @@ def kept_in_memory(
     """Return data and features for many passes: kernel values in place of rows in memory.
 
     In float64 they are those that every pass would compute. ``values`` are those of a fit before on these rows.
-    Rows that workers hold stay rows: their kernel values are computed in every pass.
+    Rows that workers hold become kernel values there, within the same budget for each worker.
     """
+    if isinstance(data, PersistedTraining):
+        seen = GivenFeatures(features.mixing)
+        return data.changed(partial(values_of_blocks, budget=budget), features, seen), seen
     if not isinstance(data, ArrayTraining):
         return data, features
     if values is None:
         values = KernelValues(data.X, features, budget_of(budget), single, budget)
     return replace(data, X=values), GivenFeatures(features.mixing)
+
+
+_held: weakref.WeakSet[KernelValues] = weakref.WeakSet()
+"""The kernel values that this process holds for others, as a worker of a cluster."""
+
+
+def values_of_blocks(blocks: list[Block], features: Any, budget: float | None) -> list[Block]:
+    """Return blocks of rows as their kernel values, computed now, as far as the budget of this process goes.
+
+    Where nobody says, all workers of this machine, a core each, share half of its free memory. Tiles are those of
+    rows that are not kept, and so are the bits of sums over them.
+    """
+    found: list[Block] = []
+    with engine.serial():
+        for X, pair in blocks:
+            taken = sum(values.nbytes for values in list(_held))
+            free = SHARE_OF_FREE * (free_memory() + taken) / engine.thread_count()
+            allowed = min(float(MOST_UNASKED), free) if budget is None else float(budget)
+            left = max(0.0, allowed - taken)
+            values = KernelValues(X, features, left, tile=tile_rows(len(features.mixing)))
+            for tile in engine.tiles(values.kept, values.tile):
+                values[tile]
+            _held.add(values)
+            found.append((values, pair))
+    return found
 
 
 def rows_in_memory(data: SourceTraining, budget: float | None) -> ArrayTraining | None:

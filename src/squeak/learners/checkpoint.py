@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from squeak.core import engine
 from squeak.core.described import params_to_data
 from squeak.data import Cursor, Preprocessing, RowSource
 from squeak.learners.data import SourceTraining, Term
@@ -119,8 +120,9 @@ class FitRun(Resumable):
             return self._state.done[number]
         total, start = self._state.growing or PartSums(), self._cursor if self._state.growing else None
         for block in data.read(start, apart=True):
-            part, pair = block.cursor.part, data.pair(block.y)
-            total = total.at(part).plus(term(block.X, pair))  # a new sum: an interrupt leaves the old one whole
+            with engine.single_blas():
+                arrays = term(block.X, data.pair(block.y))
+            total = total.at(block.cursor.part).plus(arrays)  # a new sum: an interrupt leaves the old one whole
             self._keep(replace(self._state, growing=total), block.cursor)
         found = total.total()
         self._keep(replace(self._state, done=(*self._state.done, found), growing=None), self._cursor)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -74,7 +74,8 @@ class ArrayTraining:
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows."""
-        return PartSums().plus(term(self.X, (self.y, self.weight))).total()
+        with engine.single_blas():
+            return PartSums().plus(term(self.X, (self.y, self.weight))).total()
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,10 @@ class SourceTraining:
         if self.client is not None:
             return sum_parts(self.parts(), term, self.client)
         total = PartSums()
-        for part, blocks in groupby(self.read(apart=True), lambda block: block.cursor.part):
-            here = sum_blocks(((block.X, self.pair(block.y)) for block in blocks), term)
-            total = total.at(part).ended(here)
+        with engine.single_blas():  # as on workers
+            for part, blocks in groupby(self.read(apart=True), lambda block: block.cursor.part):
+                here = sum_blocks(((block.X, self.pair(block.y)) for block in blocks), term)
+                total = total.at(part).ended(here)
         return total.total()
 
     def parts(self) -> list[Callable[[], Iterator[Block]]]:
@@ -171,14 +173,32 @@ class PersistedTraining:
 
     parts: list[Any]
     client: Place
+    seen: Any = None
+    """Features that most terms have, of the size of the atoms squared, and ..."""
+    held: Any = None
+    """... what stands for them with the workers: they travel once, and not in every pass."""
 
     weight = None
     repeatable = True
 
     def sum(self, term: Term) -> Arrays:
         """Return the sum of the term over all rows, each part's where it is held, added in their order."""
-        shared = self.client.submit(_same, term)  # what is scattered would be lost with its worker
-        return added([self.client.submit(_sum_held, part, shared) for part in self.parts], self.client)
+        known = self.seen is not None and getattr(term, "features", None) is self.seen
+        small: Any = replace(cast(Any, term), features=None) if known else term
+        shared = self.client.submit(_same, small)  # what is scattered would be lost with its worker
+        features = self.held if known else None
+        return added([self.client.submit(_sum_held, part, shared, features) for part in self.parts], self.client)
+
+    def changed(
+        self, change: Callable[[list[Block], Any], list[Block]], features: Any, seen: Any
+    ) -> PersistedTraining:
+        """Return the rows as a function of them and of features makes them, which stays where it was computed.
+
+        ``seen``: the features of what it makes.
+        """
+        whole, light = (self.client.submit(_same, one) for one in (features, seen))
+        parts = [self.client.submit(change, part, whole, name="values") for part in self.parts]
+        return PersistedTraining(parts, self.client, seen, light)
 
 
 @dataclass(frozen=True)
@@ -201,7 +221,9 @@ def _held(part: _SourceBlocks) -> list[Block]:
     return list(part())
 
 
-def _sum_held(blocks: list[Block], term: Any) -> Arrays | None:
+def _sum_held(blocks: list[Block], term: Any, features: Any) -> Arrays | None:
+    if features is not None:
+        term = replace(term, features=features)
     with engine.serial(), freed_memory_kept():
         return sum_blocks(iter(blocks), term)
 

@@ -29,8 +29,10 @@ def delayed_parts(X: Any) -> list[Any]:
 
 def computed(delayed: Any) -> Any:
     """Return the rows of a part, computed here."""
+    from dask.local import get_sync
+
     try:
-        return delayed.compute(scheduler="synchronous")
+        return delayed.compute(scheduler=get_sync)  # by its name, older versions warn of the client that is active
     except (KeyError, ValueError) as error:
         if not (isinstance(error, KeyError) or str(error).startswith("Missing dependency")):
             raise

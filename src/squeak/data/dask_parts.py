@@ -31,15 +31,19 @@ def computed(delayed: Any) -> Any:
     """Return the rows of a part, computed here."""
     from dask.local import get_sync
 
+    problem = None
     try:
-        return delayed.compute(scheduler=get_sync)  # by its name, older versions warn of the client that is active
+        found = delayed.compute(scheduler=get_sync)  # by its name, older versions warn of the client that is active
+        if type(found).__name__ != "Future":  # which older versions give for what a client holds
+            return found
     except (KeyError, ValueError) as error:
         if not (isinstance(error, KeyError) or str(error).startswith("Missing dependency")):
             raise
-        raise ValueError(
-            "the partitions of a persisted Dask collection are known to its client alone: pass it as it was before "
-            "persist(), or write it to files"
-        ) from error
+        problem = error
+    raise ValueError(
+        "the partitions of a persisted Dask collection are known to its client alone: pass it as it was before "
+        "persist(), or write it to files"
+    ) from problem
 
 
 class DelayedReader(Reader):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import ThreadpoolController
 
 # The same examples in every run, no time limit on a busy machine, and no files left behind.
 settings.register_profile(
@@ -300,6 +301,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         name = item.nodeid.removeprefix("tests/")
         if name.startswith(LONG) and not name.startswith(SAMPLED):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def two_blas_threads():
+    """Let BLAS have two threads, as it has for users: `make test` gives it one, and nothing held would be seen."""
+    controller = ThreadpoolController()
+    let_any_thread_limit(controller)
+    with controller.limit(limits=2, user_api="blas"):
+        yield
+        let_any_thread_limit(controller)
+
+
+def let_any_thread_limit(controller: ThreadpoolController) -> None:
+    """Make threadpoolctl 3.8 forget which thread was the first to set limits."""
+    for library in controller.lib_controllers:
+        getattr(library, "clear_controlling_thread", lambda force: None)(force=True)
 
 
 @pytest.fixture

@@ -35,9 +35,10 @@ def test_results_come_in_the_order_of_the_items(monkeypatch):
     assert engine.map_ordered(work, range(4)) == [0, 1, 4, 9]
 
 
-def test_blas_is_held_to_one_thread_while_work_lasts_and_let_go_after(monkeypatch):
+def test_blas_is_held_to_one_thread_while_work_lasts_and_let_go_after(monkeypatch, two_blas_threads):
     monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
     before = blas_threads()
+    assert before == {2}
     with engine.single_blas():
         assert blas_threads() == {1}
         with engine.single_blas():
@@ -48,7 +49,7 @@ def test_blas_is_held_to_one_thread_while_work_lasts_and_let_go_after(monkeypatc
     assert blas_threads() == before
 
 
-def test_blas_is_held_and_let_go_by_any_thread(monkeypatch):
+def test_blas_is_held_and_let_go_by_any_thread(monkeypatch, two_blas_threads):
     """Workers of a cluster and servers call from threads of their own, after others and while others do."""
     monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
     before = blas_threads()

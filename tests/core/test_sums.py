@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from squeak.places import Executors, use
+from squeak.places import Executors, Threads, use
 from squeak.trees.sums import GROUP, PartSums, added, sum_blocks, sum_parts
 
 
@@ -27,7 +27,7 @@ def term(X, y):
 def test_sums_are_the_dense_formula(parts):
     data, readers = parts
     X, y = np.vstack([X for X, _ in data]), np.concatenate([y for _, y in data])
-    square, cross, count = sum_parts(readers, term)
+    square, cross, count = sum_parts(readers, term, Threads())
     np.testing.assert_allclose(square, X.T @ X, rtol=1e-12)
     np.testing.assert_allclose(cross, X.T @ y, rtol=1e-12, atol=1e-12)
     assert count == len(X)
@@ -37,7 +37,7 @@ def test_the_same_bits_on_any_number_of_threads(parts, monkeypatch):
     found = []
     for threads in ("1", "2", "4"):
         monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
-        found.append(sum_parts(parts[1], term))
+        found.append(sum_parts(parts[1], term, Threads()))
     for other in found[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
 
@@ -45,11 +45,11 @@ def test_the_same_bits_on_any_number_of_threads(parts, monkeypatch):
 def test_empty_parts_add_nothing_and_no_rows_are_an_error(parts):
     _, readers = parts
     with_empty = [*readers[:2], lambda: iter([]), *readers[2:]]
-    for a, b in zip(sum_parts(with_empty, term), sum_parts(readers, term), strict=True):
+    for a, b in zip(sum_parts(with_empty, term, Threads()), sum_parts(readers, term, Threads()), strict=True):
         assert np.array_equal(a, b)
     assert sum_blocks(iter([]), term) is None
     with pytest.raises(ValueError, match="no rows to sum over"):
-        sum_parts([lambda: iter([])], term)
+        sum_parts([lambda: iter([])], term, Threads())
 
 
 @pytest.mark.parametrize("n", [1, 2, GROUP - 1, GROUP, GROUP + 1, 40, GROUP**2, GROUP**2 + GROUP + 3])

@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import wrap_non_picklable_objects
+from threadpoolctl import threadpool_info
 
 import squeak
 from squeak import KernelClassifier, KernelKMeans, KernelPCA, KernelRidge
 from squeak.data import readers
 from squeak.kernels import RBF
 from squeak.learners import cached
+from squeak.learners.data import ArrayTraining, SourceTraining
 from squeak.places import Executors, use
 
 N, M = 6_000, 40
@@ -83,7 +85,7 @@ def many_parts(monkeypatch):
 
 
 @pytest.mark.parametrize("name", models(None))
-def test_nothing_of_the_size_of_the_rows_comes_back(name, frame, many_parts):
+def test_nothing_of_the_size_of_the_rows_comes_back(name, frame, many_parts, two_blas_threads):
     X = frame[["a", "b", "c"]]
     target, model = models(X[:M].to_numpy())[name]
     alone = answers(model.fit(source_of(frame, target)), X)
@@ -93,6 +95,22 @@ def test_nothing_of_the_size_of_the_rows_comes_back(name, frame, many_parts):
     drawn = 4_000 if name in ("classes", "logistic") else 0  # rows for the calibration, of n as many as these
     assert there.largest < 16 * 8 * M * M + drawn * 100
     assert max(there.sent) < 500 * 60 + 16 * 8 * M * M  # a part alone, or features
+
+
+def test_blas_has_one_thread_wherever_sums_are_formed(frame, many_parts, two_blas_threads):
+    """Products of many numbers are rounded by how many threads share them."""
+
+    def threads(X, pair):
+        return (np.array([entry["num_threads"] for entry in threadpool_info() if entry["user_api"] == "blas"]),)
+
+    X, y = frame[["a", "b", "c"]].to_numpy(), frame["y"].to_numpy()
+    source = squeak.rows(X, target=y)
+    assert np.all(ArrayTraining(X, y).sum(threads)[0] == 1)
+    assert np.all(SourceTraining(source).sum(threads)[0] == source.n_parts)
+    with use(Counting()) as there:
+        workers = SourceTraining(source, client=there)
+        assert np.all(workers.sum(threads)[0] == source.n_parts)
+        assert np.all(workers.persist().sum(threads)[0] == source.n_parts)
 
 
 def test_a_pass_of_falkon_moves_as_much_as_the_atoms_have_numbers(frame, many_parts, monkeypatch):

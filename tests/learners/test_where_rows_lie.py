@@ -92,7 +92,7 @@ def test_out_of_core_is_in_memory(name, frame, folder, dictionary, in_memory):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.xdist_group("cluster")
 @pytest.mark.parametrize("engine", ENGINES)
-def test_workers_give_the_bits_of_threads(engine, frame, folder, dictionary):
+def test_workers_give_the_bits_of_threads(engine, frame, folder, dictionary, two_blas_threads):
     X, drawn = frame[["a", "b", "c"]], {"preconditioner": "krill", "max_iter": 3, "random_state": 0}
     models = {**MODELS, "krill": ("y", lambda d: KernelRidge(dictionary=d, solver="falkon", **drawn))}
     here = {

@@ -112,7 +112,7 @@ class FitRun(Resumable):
             self._keeper.keep(state, [], cursor)
 
     def sum(self, data: SourceTraining, term: Term) -> Arrays:
-        """Return the next sum of the fit, in the bits of :func:`squeak.trees.sums.sum_parts`."""
+        """Return the next sum of the fit, in the bits of a fit without a checkpoint."""
         number, self._asked = self._asked, self._asked + 1
         if self._first is not None:
             data.encoded(self._first)  # what is learned from the first block that is seen shall be the same

@@ -69,7 +69,7 @@ class GradientLearner(Stored):
 
     def raw(self, X: Rows) -> Array:
         """Return f of every row before clipping, shape (n, outputs)."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} is abstract")
 
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs)."""

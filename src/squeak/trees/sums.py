@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from squeak.core import engine
 from squeak.core.tasks import Place, by_itself
 from squeak.core.types import Rows
 
@@ -85,11 +84,11 @@ def sum_blocks(blocks: Iterator[Block], term: Callable[[Rows, Any], Arrays]) -> 
 def sum_parts(
     parts: Sequence[Callable[[], Iterator[Block]]],
     term: Callable[[Rows, Any], Arrays],
-    cluster: Place | None = None,
+    cluster: Place,
 ) -> Arrays:
     """Return the sum of ``term(X, y)`` over all blocks of all parts.
 
-    Each part is summed by itself, on the threads of this process or on the workers of a cluster;
+    Each part is summed by itself, where the place's tasks run;
     the sums of the parts are then added in the order of the parts, whatever the order in which they are
     ready (:func:`added`).
 
@@ -99,8 +98,6 @@ def sum_parts(
     Source: The guide to clusters, docs/disqueak.md.
     """
     one = partial(_sum_part, term)
-    if cluster is None:
-        return added(engine.map_ordered(one, list(parts)))
     if not cluster.keeps:
         return added(cluster.map_ordered(one, list(parts)))
     return added([cluster.submit(by_itself, one, part) for part in parts], cluster)

@@ -2,9 +2,9 @@
 
 ``python -m benchmarks streams --streams elec2,covtype --methods mixed,arf --rows 20000 --seeds 0``: every part can
 be bounded. A measurement is one line of ``results/streams.jsonl``, found again by stream, seed, rows, method and
-version of the method's settings: a run measures only what is not there. ``--part scales`` and ``--part mixture``
-are the tables of docs/online.md. Settings of squeak were chosen on elec2, covtype, ijcnn1 and nycflights; the other
-streams played no part in any choice. One core.
+version of the method's settings: a run measures only what is not there, and ``benchmarks.streams_page`` makes the
+tables. ``--part scales`` and ``--part mixture`` are the tables of docs/online.md. Settings of squeak were chosen on
+elec2, covtype, ijcnn1 and nycflights; the other streams played no part in any choice. One core.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def recorded() -> dict[tuple[Any, ...], dict[str, Any]]:
 
 
 def peers(options: argparse.Namespace) -> None:
-    """Measure what is chosen and not cached, and print the table of what is."""
+    """Measure what is chosen and not cached, and print what is known of it."""
     for name in options.streams:
         for seed in options.seeds:
             data = None
@@ -256,19 +256,6 @@ def peers(options: argparse.Namespace) -> None:
                     f"{shown}, {found['microseconds']:.0f} µs a row, {found['peak_mb']:.0f} MB",
                     flush=True,
                 )
-    ranks(recorded())
-
-
-def ranks(found: dict[tuple[Any, ...], dict[str, Any]]) -> None:
-    """Print the mean rank of each method over the streams and seeds on which all of them were measured."""
-    table: dict[tuple[Any, ...], dict[str, float]] = {}
-    for (stream, seed, rows, method, _), record in found.items():
-        table.setdefault((stream, seed, rows), {})[method] = record["error"]
-    full = [errors for errors in table.values() if len(errors) == len(METHODS)]
-    if full:
-        placed = [np.argsort(np.argsort([errors[name] for name in METHODS])) + 1 for errors in full]
-        for name, rank in sorted(zip(METHODS, np.mean(placed, axis=0), strict=True), key=lambda pair: pair[1]):
-            print(f"  {name:<9} mean rank {rank:.2f} over {len(full)} streams and seeds")
 
 
 def scales(options: argparse.Namespace) -> None:

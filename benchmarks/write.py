@@ -22,6 +22,7 @@ from benchmarks.pages import (
     plan_page,
     spread,
 )
+from benchmarks.streams_page import streams_page
 from benchmarks.summary import first_screen, which_tool
 from benchmarks.tables_page import tables_page, tables_part
 
@@ -166,6 +167,8 @@ def pages() -> tuple[str, str, str, str]:
     )
     more += (
         "\n"
+        + streams_page()
+        + "\n"
         + plan_page(result("plan"))[0]
         + "\n"
         + tables_page(*map(measured, ("tables", "tables_times", "tables_growth")))

@@ -15,7 +15,7 @@ from squeak.core.constructors import parameters
 from squeak.core.described import estimator_from, params_to_data
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, take, width_of
-from squeak.core.screening import Chance, decide, screen
+from squeak.core.screening import MANY, Chance, decide, screen
 from squeak.core.seeds import coins, draw_seed
 from squeak.core.state import checked
 from squeak.core.storage import CheckpointError
@@ -28,8 +28,8 @@ from squeak.samplers.progress import RowBar
 from squeak.samplers.record import Record
 from squeak.samplers.stream_state import HISTORY, State
 
-CHUNK = 64
-"""Rows decided together; a matter of speed only."""
+CHUNK, LARGEST_CHUNK = 64, 256
+"""Rows decided together, and how many of them with many atoms; a matter of speed only."""
 
 LARGEST_CUT = 65_536
 """Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.data.block_rows`."""
@@ -284,8 +284,10 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
         chance = Chance(plan.oversampling, plan.copies, plan.shrink)
         u = coins(state.seed, first_row, n_rows(X))
         candidates = screen(state.scorer, X, u, chance)
-        for chunk in engine.tiles(len(candidates), CHUNK):
-            numbers = candidates[chunk]
+        at = 0
+        while at < len(candidates):
+            numbers = candidates[at : at + self._chunk(state)]
+            at += len(numbers)
             rows = take(X, numbers)
             entered = decide(state.scorer, rows, u[numbers], chance, state.shrink_at)
             if entered.rows.size == 0:
@@ -303,6 +305,14 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
             if state.shrink_at is not None and state.size >= state.shrink_at:
                 return self._shrink(state)
         return replace(state, n_seen=first_row + n_rows(X))
+
+    @staticmethod
+    def _chunk(state: State) -> int:
+        """Return how many rows to decide together: with many atoms as many as may enter before a shrink."""
+        if state.size <= MANY:
+            return CHUNK
+        left = LARGEST_CHUNK if state.shrink_at is None else state.shrink_at - state.size
+        return min(max(CHUNK, left), LARGEST_CHUNK)
 
     def _commit(self, state: State, shrunk: bool, first: bool) -> None:
         """Make a state the sampler's own; the one place where a stream moves on."""

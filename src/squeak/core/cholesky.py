@@ -117,14 +117,14 @@ def _panels(m: int) -> list[slice]:
 
 
 def times_transposed(columns: Array, lower: Array) -> Array:
-    """Return columns·lowerᵀ for a lower triangular matrix, in panels on the threads."""
-    m = len(lower)
+    """Return columns·lowerᵀ for a lower triangular matrix, or its last rows, in panels on the threads."""
+    m, above = len(lower), lower.shape[1] - len(lower)
     if m <= 2 * PANEL:
         return np.asarray(columns @ lower.T)
     out = np.empty((len(columns), m))
 
     def fill(panel: slice) -> None:
-        out[:, panel] = columns[:, : panel.stop] @ lower[panel, : panel.stop].T
+        out[:, panel] = columns[:, : above + panel.stop] @ lower[panel, : above + panel.stop].T
 
     engine.map_ordered(fill, _panels(m)[::-1])  # the largest first
     return out

@@ -15,7 +15,7 @@ from squeak.core.constructors import parameters
 from squeak.core.described import estimator_from, params_to_data
 from squeak.core.leverage import WeightedFactor
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, n_rows, take, width_of
-from squeak.core.screening import MANY, Chance, decide, screen
+from squeak.core.screening import Chance, decide, screen
 from squeak.core.seeds import coins, draw_seed
 from squeak.core.state import checked
 from squeak.core.storage import CheckpointError
@@ -27,9 +27,6 @@ from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.progress import RowBar
 from squeak.samplers.record import Record
 from squeak.samplers.stream_state import HISTORY, State
-
-CHUNK, LARGEST_CHUNK = 64, 256
-"""Rows decided together, and how many of them with many atoms; a matter of speed only."""
 
 LARGEST_CUT = 65_536
 """Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.data.block_rows`."""
@@ -286,7 +283,7 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
         candidates = screen(state.scorer, X, u, chance)
         at = 0
         while at < len(candidates):
-            numbers = candidates[at : at + self._chunk(state)]
+            numbers = candidates[at : at + state.rows_together()]
             at += len(numbers)
             rows = take(X, numbers)
             entered = decide(state.scorer, rows, u[numbers], chance, state.shrink_at)
@@ -305,14 +302,6 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
             if state.shrink_at is not None and state.size >= state.shrink_at:
                 return self._shrink(state)
         return replace(state, n_seen=first_row + n_rows(X))
-
-    @staticmethod
-    def _chunk(state: State) -> int:
-        """Return how many rows to decide together: with many atoms as many as may enter before a shrink."""
-        if state.size <= MANY:
-            return CHUNK
-        left = LARGEST_CHUNK if state.shrink_at is None else state.shrink_at - state.size
-        return min(max(CHUNK, left), LARGEST_CHUNK)
 
     def _commit(self, state: State, shrunk: bool, first: bool) -> None:
         """Make a state the sampler's own; the one place where a stream moves on."""

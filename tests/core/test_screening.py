@@ -80,6 +80,23 @@ def test_decide_stops_at_the_limit_and_its_factor_is_the_fresh_one(scorer, rng):
     np.testing.assert_allclose(grown.factor.inverse @ A @ grown.factor.inverse.T, np.eye(240), atol=1e-9)
 
 
+@pytest.mark.parametrize("limit", [None, 230])
+def test_decisions_that_give_rows_up_on_the_way_are_those_from_all_atoms(scorer, limit, rng, monkeypatch):
+    """With many atoms rows are given up after a part of them; the twin gives up rows that would enter."""
+    X, u = 1.5 * rng.standard_normal((400, 3)), rng.random(400)
+    full = decide(scorer, X, u, Chance(2.0), limit)
+    monkeypatch.setattr(screening, "MANY", 100)
+    found = decide(scorer, X, u, Chance(2.0), limit)
+    assert (found.decided == 400) == (limit is None)
+    assert found.decided == full.decided
+    assert np.array_equal(found.rows, full.rows)
+    assert np.array_equal(found.counts, full.counts)
+    for name in ("probabilities", "weights", "projected", "schur"):
+        np.testing.assert_allclose(getattr(found, name), getattr(full, name), rtol=1e-9, atol=1e-12)
+    monkeypatch.setattr(screening, "SLACK", -0.1)
+    assert not np.array_equal(decide(scorer, X, u, Chance(2.0), limit).rows, full.rows)
+
+
 @pytest.mark.parametrize("diag", [1e-3, 1e3])
 def test_a_residual_below_zero_is_rounding_or_a_kernel_that_is_not_psd_beside_its_diagonal(scorer, diag):
     left, p, count = entry(-0.5e-6 * diag, diag, 0.5, scorer, 3.0, 1, 1.0)

@@ -75,11 +75,13 @@ class WeightedFactor:
         ``values`` is K_II where it is known already; ``room`` the number of atoms that are to come in all.
         """
         with engine.single_blas():
-            K = gram(kernel, atoms) if values is None else values
+            A = gram(kernel, atoms) if values is None else values
+            A = weighted_gram(A, weights, ridge, out=A if values is None else None)
             try:
-                inverse, order = pivoted_inverse_factor(weighted_gram(K, weights, ridge))
+                inverse, order = pivoted_inverse_factor(A)
             except NotPositiveDefiniteError:
-                raise _explain(repr(kernel), K, ridge) from None
+                raise _explain(repr(kernel), gram(kernel, atoms), ridge) from None
+            del A  # before the buffer with room is made
             inverse *= np.sqrt(weights[order])
         return cls(kernel, take(atoms, order), weights[order], ridge, GrowingCholesky(inverse, room)), order
 
@@ -132,10 +134,11 @@ class WeightedFactor:
         return float(self.weights @ self.atom_scores())
 
 
-def weighted_gram(K: Array, weights: Array, ridge: float = 0.0) -> Array:
-    """Return S K S + ridge·I with S = diag(√w)."""
+def weighted_gram(K: Array, weights: Array, ridge: float = 0.0, out: Array | None = None) -> Array:
+    """Return S K S + ridge·I with S = diag(√w); ``out``, which may be K, is filled with it where it is given."""
     root = np.sqrt(weights)
-    A = root[:, None] * K * root
+    A = np.multiply(root[:, None], K, out=out)
+    A *= root
     A[np.diag_indices_from(A)] += ridge
     return np.asarray(A)
 
@@ -197,7 +200,7 @@ def dictionary_scores(K: Array, weights: Array, ridge: float, shrink: float = 1.
     One Cholesky factor, O(m³): for atoms that are in no factor yet, and for trying out a ridge.
     """
     try:
-        factor = GrowingCholesky(inverse_factor(weighted_gram(K, weights, ridge)))
+        factor = GrowingCholesky(inverse_factor(weighted_gram(K, weights, ridge), overwrite=True))
     except NotPositiveDefiniteError:
         raise _explain("the kernel", K, ridge) from None
     return shrink * _above_floor(1.0 - ridge * factor.diagonal_of_inverse(), K.diagonal(), weights, ridge)

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.cholesky import eliminate
+from squeak.core.cholesky import eliminate, times_transposed
 from squeak.core.kernels import block, diagonal, gram
 from squeak.core.leverage import INDEFINITE, WeightedFactor, not_psd, positive_residuals
 from squeak.core.rows import n_rows, take
@@ -100,6 +100,14 @@ class Chance:
     shrink: float = 1.0
 
 
+def _may_enter(residual: Array, diag: Array, uniforms: Array, scorer: WeightedFactor, chance: Chance) -> Array:
+    """Return which rows could enter, by residuals from some of the atoms."""
+    left = positive_residuals(residual, diag, scorer)
+    bound = entry_score(left + SLACK * diag, scorer.ridge)
+    p = keep_probability(chance.shrink * bound, chance.oversampling, chance.copies)
+    return np.asarray(uniforms < any_survives(p, chance.copies))
+
+
 def screen(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance) -> IntArray:
     """Return the numbers of the rows that could enter: all whose uniform number is below their chance, few others.
 
@@ -121,10 +129,7 @@ def screen(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance) -> 
             values = np.hstack([values, fresh]) if stage.start else fresh
             v = values @ scorer.factor.inverse[stage, : stage.stop].T
             residual[alive] -= np.einsum("ij,ij->i", v, v)
-            left = positive_residuals(residual[alive], diag[alive], scorer)
-            bound = entry_score(left + SLACK * diag[alive], scorer.ridge)
-            p = keep_probability(chance.shrink * bound, chance.oversampling, chance.copies)
-            stay = u[alive] < any_survives(p, chance.copies)
+            stay = _may_enter(residual[alive], diag[alive], u[alive], scorer, chance)
             given_up = 1.0 - np.count_nonzero(stay) / len(alive)
             alive = alive[stay]
             if not alive.size or (m > MANY and given_up * m**2 < 3 * stage.stop**2):
@@ -150,6 +155,27 @@ class Entries:
     """How many rows of the chunk were decided: all of them, or up to the one that reached the limit."""
 
 
+def _projected(
+    scorer: WeightedFactor, X: Rows, diag: Array, uniforms: Array, chance: Chance
+) -> tuple[IntArray, Array]:
+    """Return the numbers of the rows that could enter, and v(x) of each.
+
+    With many atoms v(x) is computed in three parts, half of it first, and rows are given up between them.
+    """
+    alive, m = np.arange(n_rows(X)), scorer.factor.size
+    if m <= MANY:
+        return alive, scorer.project(X)
+    values, residual = block(scorer.kernel, X, scorer.atoms), diag.copy()
+    parts: list[tuple[IntArray, Array]] = []
+    for first, end in pairwise((0, m // 2, 3 * m // 4, m)):
+        v = times_transposed(values[:, :end], scorer.factor.inverse[first:end, :end])
+        parts.append((alive, v))
+        residual[alive] -= np.einsum("ij,ij->i", v, v)
+        stay = _may_enter(residual[alive], diag[alive], uniforms[alive], scorer, chance)
+        alive, values = alive[stay], values[stay] if end < m else values
+    return alive, np.hstack([v[np.searchsorted(rows, alive)] for rows, v in parts])
+
+
 def decide(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance, limit: int | None = None) -> Entries:
     """Take the rows of a chunk one after the other, each scored against all that entered before it.
 
@@ -163,16 +189,14 @@ def decide(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance, lim
     """
     ridge, m = scorer.ridge, scorer.factor.size
     oversampling, copies, shrink = chance.oversampling, chance.copies, chance.shrink
-    projected = scorer.project(X)
-    residual = gram(scorer.kernel, X) - projected @ projected.T
+    diag, decided = diagonal(scorer.kernel, X), n_rows(X)
+    alive, projected = _projected(scorer, X, diag, uniforms, chance)
+    residual = gram(scorer.kernel, take(X, alive)) - projected @ projected.T
     running = residual.copy()
-    diag = diagonal(scorer.kernel, X)
     rows: list[int] = []
     chances: list[float] = []
     counts: list[int] = []
-    decided = 0
-    for t, (level, uniform) in enumerate(zip(diag.tolist(), uniforms.tolist(), strict=True)):
-        decided = t + 1
+    for t, (level, uniform) in enumerate(zip(diag[alive].tolist(), uniforms[alive].tolist(), strict=True)):
         left, p, count = entry(float(running[t, t]), level, uniform, scorer, oversampling, copies, shrink)
         if count == 0:
             continue
@@ -180,6 +204,7 @@ def decide(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance, lim
         chances.append(p)
         counts.append(count)
         if limit is not None and m + len(rows) >= limit:
+            decided = int(alive[t]) + 1
             break
         eliminate(running, t, left + ridge * copies * p / count)
     chosen = np.array(rows, dtype=np.int64)
@@ -188,4 +213,4 @@ def decide(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance, lim
     weights = copies_left / (copies * probabilities)
     schur = residual[np.ix_(chosen, chosen)]
     schur[np.diag_indices_from(schur)] = np.maximum(schur.diagonal(), 0.0) + ridge / weights
-    return Entries(chosen, probabilities, copies_left, weights, projected[chosen], schur, decided)
+    return Entries(alive[chosen], probabilities, copies_left, weights, projected[chosen], schur, decided)

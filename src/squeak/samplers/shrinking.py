@@ -157,14 +157,17 @@ def _ridge_ahead(ridge: float, chances: Array, atoms: _Atoms, max_atoms: int, gr
     """Return the ridge for the rows to come, and the probabilities to thin by now.
 
     These are the known ones where the ridge needed now is near the present one, as it is once it was raised ahead.
-    If not, it is sought: most of the way with few atoms, and if need be the rest with all.
+    If not, it is sought with few atoms, and only if it is still far from there with all.
     """
     few = atoms.few()
     fullness, slope = atoms.survivors(chances) / max_atoms, few.slope(ridge)
     if fullness ** (1.0 / slope) > BEHIND:
         first = few.chances_at(ridge)
         ridge, _ = _fitting_ridge(ridge, first, few, few.survivors(first) / fullness)
-        ridge, chances = _fitting_ridge(ridge, atoms.chances_at(ridge), atoms, max_atoms)
+        chances = atoms.chances_at(ridge)
+        fullness, slope = atoms.survivors(chances) / max_atoms, few.slope(ridge)
+    if fullness ** (1.0 / slope) > BEHIND:
+        ridge, chances = _fitting_ridge(ridge, chances, atoms, max_atoms)
         fullness, slope = atoms.survivors(chances) / max_atoms, few.slope(ridge)
     return ridge * max(1.0, lead(slope, grown) * fullness ** (1.0 / slope)), chances
 

@@ -28,9 +28,6 @@ from squeak.samplers.progress import RowBar
 from squeak.samplers.record import Record
 from squeak.samplers.stream_state import HISTORY, State
 
-CHUNK = 64
-"""Rows decided together; a matter of speed only."""
-
 LARGEST_CUT = 65_536
 """Sparse rows or objects taken in at a time; dense ones are cut by :func:`squeak.data.block_rows`."""
 
@@ -284,8 +281,10 @@ class StreamSampler(Resumable, Coins, ScoreSampler):
         chance = Chance(plan.oversampling, plan.copies, plan.shrink)
         u = coins(state.seed, first_row, n_rows(X))
         candidates = screen(state.scorer, X, u, chance)
-        for chunk in engine.tiles(len(candidates), CHUNK):
-            numbers = candidates[chunk]
+        at = 0
+        while at < len(candidates):
+            numbers = candidates[at : at + state.rows_together()]
+            at += len(numbers)
             rows = take(X, numbers)
             entered = decide(state.scorer, rows, u[numbers], chance, state.shrink_at)
             if entered.rows.size == 0:

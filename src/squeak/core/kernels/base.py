@@ -65,8 +65,10 @@ class Kernel:
     def _gram(self, X: Rows) -> Array:
         """Return k(X, X), exactly symmetric and with the exact diagonal."""
         values = self._block(X, X)
-        values = np.tril(values)
-        values += np.tril(values, -1).T
+        for tile in engine.tiles(len(values), TILE):  # what is below the diagonal also counts above it
+            corner = np.tril(values[tile, tile])
+            values[tile, tile] = corner + np.tril(corner, -1).T
+            values[: tile.start, tile] = values[tile, : tile.start].T
         np.fill_diagonal(values, self._diag(X))
         return values
 

@@ -204,14 +204,13 @@ def test_large_blocks_of_a_stream_are_summed_as_small_ones_but_for_rounding(monk
         return KernelRidge(RBF(2.0), alpha=0.3, max_atoms=100, random_state=0).partial_fit(X, y).predict(X[:500])
 
     raw = predictions()
-    directions = []
-    real = one_pass.leading_directions
-    monkeypatch.setattr(one_pass, "leading_directions", lambda *one: directions.append(real(*one)) or directions[-1])
+    found, real = [], one_pass.leading_directions
+    monkeypatch.setattr(one_pass, "leading_directions", lambda *one: found.append(real(*one)) or found[-1])
     assert np.array_equal(predictions(), raw)
-    assert directions[0] is not None
+    assert found[0] is not None
     monkeypatch.setattr(one_pass, "LARGE", 1_000)
     assert np.abs(predictions() - raw).max() < 1e-6
-    assert len(directions) == 1
+    assert len(found) == 1
 
 
 def test_moved_equations_are_those_of_projected_rows(data):

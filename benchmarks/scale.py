@@ -2,14 +2,17 @@
 
 ``python -m benchmarks scale --rows 1e6`` is the quick form, ``--rows 1e9`` the whole. Every stage runs in a process of
 its own; a run takes the place of the one before with the same number of rows in ``results/scale.json``, from which
-``docs/scale.md`` and its picture are written. ``--stages`` and ``--atoms`` bound a run.
+``docs/scale.md`` and its picture are written. ``--stages`` and ``--atoms`` bound a run; with ``--folder`` the model and
+the rows on the disk stay for later stages.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +28,17 @@ import numpy as np
 from benchmarks.common import RESULTS, anonymous_bytes, save
 
 COLUMNS, ALPHA, ONLINE_ATOMS, SAMPLE, TEST = 8, 1.0, 50, 100_000, 20_000
-STAGES = ("read", "dictionary", "dictionary, Parquet", "ridge, one pass", "ridge, two passes", "online", "predict")
+STAGES = (
+    "read",
+    "dictionary",
+    "dictionary, killed",
+    "dictionary, Parquet",
+    "ridge, one pass",
+    "ridge, two passes",
+    "online",
+    "predict",
+)
+KILLS = 10
 PARQUET_ROWS = 100_000_000
 """Rows that are written to the disk at most."""
 
@@ -38,15 +51,17 @@ def truth(X: np.ndarray) -> np.ndarray:
 
 
 class Make:
-    """A mixture of 30 clusters with targets; takes note of when parts were asked for."""
+    """A mixture of 30 clusters with targets; takes note of when parts were asked for, and tells where asked to."""
 
-    def __init__(self, noise: float = 0.3) -> None:
+    def __init__(self, noise: float = 0.3, told: bool = False) -> None:
         self.centres = 3 * np.random.default_rng(0).standard_normal((30, COLUMNS))
-        self.noise, self.marks, self.rows = noise, [], 0
+        self.noise, self.told, self.marks, self.rows = noise, told, [], 0
 
     def __call__(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         self.marks.append((time.perf_counter(), self.rows))
         self.rows += n
+        if self.told:
+            print(self.rows, flush=True)
         X = rng.standard_normal((n, COLUMNS))
         X += self.centres[rng.integers(0, 30, n)]
         return X, truth(X) + self.noise * rng.standard_normal(n)
@@ -115,6 +130,12 @@ def sampled_accuracy(d: Any, rows: int) -> float:
     return float(max(-ends[0], ends[-1]))
 
 
+def bits_of(d: Any) -> str:
+    """Return a hash of all that a dictionary holds of its rows."""
+    parts = d.atoms, d.indices, d.probabilities, d.counts, np.array([d.ridge, d.n_seen])
+    return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()
+
+
 def stage_of(
     name: str, rows: int, atoms: int, folder: Path, make: Make
 ) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
@@ -134,9 +155,11 @@ def stage_of(
         return lambda: sum(len(block) for block, _ in source), lambda found: {"rows_read": found}
     if name.startswith("dictionary"):
         made = Squeak(kernel, max_atoms=atoms, random_state=0)
-        return lambda: made.fit(source).dictionary_, lambda d: {
+        path, every = folder / f"{name}.ckpt", float(np.clip(rows / 2e7, 0.1, 30.0))
+        return lambda: made.fit(source, checkpoint=path, every=every).dictionary_, lambda d: {
             "accuracy": sampled_accuracy(d, d.n_seen),
             "atoms": len(d),
+            "bits": bits_of(d),
         }
     if name.startswith("ridge"):
         model = KernelRidge(kernel, alpha=ALPHA, max_atoms=atoms, random_state=0)
@@ -174,7 +197,7 @@ def stage_of(
 
 def one(name: str, rows: int, atoms: int, folder: str) -> None:
     """Run a stage in this fresh process, and print what was measured."""
-    make = Make()
+    make = Make(told="killed" in name)
     work, told = stage_of(name, rows, atoms, Path(folder), make)
     make.marks, make.rows = [], 0
     with Timeline() as memory:
@@ -200,6 +223,38 @@ def one(name: str, rows: int, atoms: int, folder: str) -> None:
     print(json.dumps(facts | told(found)))
 
 
+def in_process(name: str, rows: int, atoms: int, folder: str) -> dict[str, Any]:
+    """Run a stage in a process of its own, and return what it measured.
+
+    One that is to be killed is killed after numbers of rows drawn by a seed, which sum up to less than all, and is
+    started again each time; it goes on from its checkpoint.
+    """
+    code = f"from benchmarks.scale import one; one({name!r}, {rows}, {atoms}, {folder!r})"
+    lives: list[float] = [np.inf]
+    if "killed" in name:
+        lives = [*np.diff(np.sort(np.random.default_rng(0).random(KILLS)) * rows, prepend=0.0), np.inf]
+    start = time.perf_counter()
+    for life in lives:
+        with tempfile.TemporaryFile("w+") as errors:
+            child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=errors, text=True)
+            assert child.stdout is not None
+            last = ""
+            for last in child.stdout:
+                if last.strip().isdigit() and int(last) > life:
+                    child.send_signal(signal.SIGKILL)
+                    break
+            child.stdout.close()
+            errors.seek(0)
+            if child.wait() != (0 if life == np.inf else -signal.SIGKILL):
+                raise RuntimeError(errors.read())
+    found: dict[str, Any] = json.loads(last)
+    if "killed" in name:
+        seconds = time.perf_counter() - start
+        found |= {"kills": KILLS, "seconds": seconds, "rows_a_second": rows / seconds}
+        found.pop("rates", None)  # of the last life alone
+    return found
+
+
 def run(options: list[str] | None = None) -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks scale")
@@ -207,21 +262,25 @@ def run(options: list[str] | None = None) -> None:
     parser.add_argument("--atoms", type=int, default=500)
     stages = ",".join(STAGES).replace(", ", " ")
     parser.add_argument("--stages", default=stages, help="separated by commas; empty: only the page is written")
+    parser.add_argument("--folder", help="where the model, the rows on the disk and predictions are kept")
     given = parser.parse_args(options or [])
     rows, wanted = int(given.rows), {stage.replace(",", "") for stage in given.stages.split(",")}
     known = json.loads((RESULTS / "scale.json").read_text())["runs"] if (RESULTS / "scale.json").exists() else []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as passing:
+        folder = given.folder or passing
+        Path(folder).mkdir(parents=True, exist_ok=True)
         if "dictionary Parquet" in wanted:
             write_parquet(Path(folder) / "rows.parquet", min(rows, PARQUET_ROWS))
         for name in STAGES:
             if name.replace(",", "") not in wanted:
                 continue
+            for left in Path(folder).glob("*.ckpt"):
+                left.unlink()  # of a run before
             n = min(rows, PARQUET_ROWS) if "Parquet" in name else rows
-            code = f"from benchmarks.scale import one; one({name!r}, {n}, {given.atoms}, {folder!r})"
-            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(done.stderr)
-            found = json.loads(done.stdout.splitlines()[-1]) | {"asked": rows, "max_atoms": given.atoms}
+            found = in_process(name, n, given.atoms, folder) | {"asked": rows, "max_atoms": given.atoms}
+            if "killed" in name:
+                never = [old.get("bits") for old in known if (old["stage"], old["asked"]) == ("dictionary", rows)]
+                found["same_bits"] = never == [found["bits"]]
             known = [old for old in known if (old["stage"], old["asked"]) != (name, rows)] + [found]
             print(f"  {name}: {found['seconds']:.1f} s, {found['rows_a_second']:,.0f} rows a second", flush=True)
             save("scale", {"runs": known})
@@ -254,6 +313,7 @@ def line_of(found: dict[str, Any]) -> str:
     rates = found.get("rates")
     flat = "–" if rates is None else f"{min(rates) / np.mean(rates):.2f} to {max(rates) / np.mean(rates):.2f}"
     result = {
+        "kills": lambda value: f"killed {value} times, {'the same' if found['same_bits'] else 'OTHER'} bits",
         "accuracy": lambda value: f"ε̂ {value:.3f} on a sample, {found['atoms']} atoms",
         "error": lambda value: f"error {value:.4f}",
         "rows_written": lambda value: f"{value:,} rows written",

@@ -62,6 +62,20 @@ def test_most_rows_are_given_up_after_few_kernel_evaluations(scorer, rng, monkey
     assert sum(evaluated) < 0.5 * 4000 * 200
 
 
+def test_late_in_a_stream_hardly_any_row_meets_an_atom(rng, monkeypatch):
+    """Where the ridge is large, even a row that resembles no atom has a chance below most uniform numbers."""
+    late = WeightedFactor.build(RBF(1.0), rng.standard_normal((100, 3)), rng.uniform(1e3, 3e3, 100), 1e3)[0]
+    X, u = rng.standard_normal((20_000, 3)), rng.random(20_000)
+    evaluated = []
+    real = screening.block
+    monkeypatch.setattr(screening, "block", lambda k, A, B: evaluated.append(len(A) * len(B)) or real(k, A, B))
+    found = screen(late, X, u, Chance(10.0))
+    p = keep_probability(entry_score(late.residuals(X), late.ridge), 10.0, 1)
+    assert np.array_equal(found, np.flatnonzero(u < p))
+    assert 0 < sum(evaluated) < 0.02 * 20_000 * 100
+    assert screen(late, X, np.ones(20_000), Chance(10.0)).tolist() == []
+
+
 def test_the_entry_score_is_that_of_the_row_added_at_weight_one(scorer, rng):
     x = rng.standard_normal((1, 3))
     rows = np.vstack([scorer.atoms, x])

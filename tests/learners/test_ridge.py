@@ -14,7 +14,7 @@ import squeak
 from squeak import KernelRidge, KernelRidgeCV, Squeak
 from squeak.core.nystrom import TriangularFeatures
 from squeak.kernels import RBF, Linear, PairwiseKernel
-from squeak.learners import normal
+from squeak.learners import normal, one_pass
 from squeak.samplers import BlessR, RPCholesky, Uniform
 
 
@@ -169,6 +169,48 @@ def test_one_pass_comes_near_two(data):
     errors = [np.sqrt(np.mean((model.predict(T) - truth) ** 2)) for model in (one, two)]
     assert errors[0] < 1.15 * errors[1] + 0.01
     assert errors[0] < 0.1
+
+
+def test_sums_move_to_other_atoms_only_where_many_are_new(monkeypatch):
+    """Each move loses a part of the rows so far; the twin goes over to every dictionary that the sampler shows."""
+    rng = np.random.default_rng(4)
+    X, T = rng.standard_normal((30_000, 8)), rng.standard_normal((1_000, 8))
+    y = np.sin(X[:, 0]) * X[:, 1] + 0.3 * rng.standard_normal(30_000)
+    truth = np.sin(T[:, 0]) * T[:, 1]
+
+    def run() -> tuple[int, float]:
+        moves = []
+        real = normal.NormalEquations.moved_to
+        with monkeypatch.context() as patch:
+            patch.setattr(normal.NormalEquations, "moved_to", lambda *one: moves.append(one) or real(*one))
+            model = KernelRidge(RBF(4.0), alpha=0.3, max_atoms=80, random_state=0)
+            for start in range(0, 30_000, 1_000):
+                model.partial_fit(X[start : start + 1_000], y[start : start + 1_000])
+        return len(moves), float(np.sqrt(np.mean((model.predict(T) - truth) ** 2)))
+
+    few, error = run()
+    monkeypatch.setattr(one_pass, "NEW", -1.0)
+    many, worse = run()
+    assert 0 < few < 20
+    assert many == 29
+    assert error < 0.95 * worse
+
+
+def test_large_blocks_of_a_stream_are_summed_as_small_ones_but_for_rounding(monkeypatch):
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((9_000, 8)), rng.standard_normal(9_000)
+
+    def predictions() -> np.ndarray:
+        return KernelRidge(RBF(2.0), alpha=0.3, max_atoms=100, random_state=0).partial_fit(X, y).predict(X[:500])
+
+    raw = predictions()
+    found, real = [], one_pass.leading_directions
+    monkeypatch.setattr(one_pass, "leading_directions", lambda *one: found.append(real(*one)) or found[-1])
+    assert np.array_equal(predictions(), raw)
+    assert found[0] is not None
+    monkeypatch.setattr(one_pass, "LARGE", 1_000)
+    assert np.abs(predictions() - raw).max() < 1e-6
+    assert len(found) == 1
 
 
 def test_moved_equations_are_those_of_projected_rows(data):

@@ -2,8 +2,8 @@
 
 Row t holds a uniform number u_t, drawn before anything is computed, and enters when u_t is below its
 probability p_t. p_t grows with the residual k_tt − ‖v_t‖², and ‖v_t‖² only grows as more atoms are taken into
-account. So the first few atoms give an upper bound of p_t, and nearly every row can be given up there: its
-u_t is already above the bound. The decision is the same as from the full score, bit for bit of chance.
+account. So k_tt alone and then the first few atoms give upper bounds of p_t, and nearly every row can be given up
+there: its u_t is already above the bound. The decision is the same as from the full score, bit for bit of chance.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Chance:
 
 
 def _may_enter(residual: Array, diag: Array, uniforms: Array, scorer: WeightedFactor, chance: Chance) -> Array:
-    """Return which rows could enter, by residuals from some of the atoms."""
+    """Return which rows could enter, by residuals from some of the atoms, or from none."""
     left = positive_residuals(residual, diag, scorer)
     bound = entry_score(left + SLACK * diag, scorer.ridge)
     p = keep_probability(chance.shrink * bound, chance.oversampling, chance.copies)
@@ -117,28 +117,30 @@ def screen(scorer: WeightedFactor, X: Rows, uniforms: Array, chance: Chance) -> 
     that it gives up, which is about that of the stage before.
     """
     m = scorer.factor.size
+    diag = diagonal(scorer.kernel, X)
+    candidates = np.flatnonzero(_may_enter(diag, diag, uniforms, scorer, chance))  # whatever the atoms are
 
     def survivors(tile: slice) -> IntArray:
-        part, u = take(X, tile), uniforms[tile]
-        alive = np.arange(n_rows(part))
-        diag = diagonal(scorer.kernel, part)
-        residual = diag.copy()
+        alive = candidates[tile]
+        part, u, own = take(X, alive), uniforms[alive], diag[alive]
+        residual = own.copy()
+        places = np.arange(len(alive))
         values = np.empty((len(alive), 0))
         for stage in stages(m):
-            fresh = block(scorer.kernel, take(part, alive), take(scorer.atoms, stage))
+            fresh = block(scorer.kernel, take(part, places), take(scorer.atoms, stage))
             values = np.hstack([values, fresh]) if stage.start else fresh
             v = values @ scorer.factor.inverse[stage, : stage.stop].T
-            residual[alive] -= np.einsum("ij,ij->i", v, v)
-            stay = _may_enter(residual[alive], diag[alive], u[alive], scorer, chance)
-            given_up = 1.0 - np.count_nonzero(stay) / len(alive)
-            alive = alive[stay]
-            if not alive.size or (m > MANY and given_up * m**2 < 3 * stage.stop**2):
+            residual[places] -= np.einsum("ij,ij->i", v, v)
+            stay = _may_enter(residual[places], own[places], u[places], scorer, chance)
+            given_up = 1.0 - np.count_nonzero(stay) / len(places)
+            places = places[stay]
+            if not places.size or (m > MANY and given_up * m**2 < 3 * stage.stop**2):
                 break
             values = values[stay]
-        return np.asarray(alive + tile.start)
+        return np.asarray(alive[places])
 
-    parts = engine.map_ordered(survivors, engine.tiles(n_rows(X), TILE))
-    return np.concatenate(parts)
+    parts = engine.map_ordered(survivors, engine.tiles(len(candidates), TILE))
+    return np.concatenate([candidates[:0], *parts])
 
 
 @dataclass(frozen=True)

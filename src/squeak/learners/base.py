@@ -123,10 +123,10 @@ class DictionaryLearner(KernelLearner):
         """Return the state before the first row of a stream that is learned in one pass."""
         given, intercept = self._given_dictionary(), bool(getattr(self, "fit_intercept", False))
         if given is not None:
-            return OnePass(None, self._features(given), given, intercept)
+            return OnePass(None, self._features(given), given, intercept, ridge)
         if getattr(self, "regularised", False):
             raise ValueError("regularised features change with the dictionary: give one, or use fit")
-        return OnePass(self._stream_sampler(ridge), fit_intercept=intercept)
+        return OnePass(self._stream_sampler(ridge), fit_intercept=intercept, alpha=ridge)
 
     def _features(self, d: Dictionary) -> Features:
         """Return the features that the learner solves on."""

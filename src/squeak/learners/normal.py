@@ -135,14 +135,17 @@ class NormalTerm:
             t = t if root is None else t * root
             ones = np.ones(len(t)) if root is None else root[:, 0]
             u, c = self._columns(take(X, tile), root)
+            sides = np.hstack([c, t, ones[:, None]])  # one product with u for all of them: it is read once
+            beside = sides.T @ u
+            cross += beside[:r].T
+            b += beside[r:-1].T
+            rows += beside[-1]
             if U is not None:
-                cross += u.T @ c
-                top += c.T @ c
-                first += c.T @ t
-                firsts += ones @ c
+                among = c.T @ sides
+                top += among[:, :r]
+                first += among[:, r:-1]
+                firsts += among[:, -1]
             G += u.T @ u
-            b += u.T @ t
-            rows += ones @ u
             square += np.einsum("ij,ij->j", t, t)
             total += ones @ t
 

@@ -241,8 +241,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, MergesSums, 
         """Learn from more rows, which are not needed again; not with FALKON, nor with anything "auto".
 
         With a ``dictionary`` the sums of the normal equations grow, and the result is that of one fit. Without, the
-        dictionary is learned along the way by SQUEAK: when it changes, old rows are replaced by their projection
-        on the new atoms, G ← T G Tᵀ, b ← T b with T = M_newᵀ K(new, old) M_old. What is lost is the part of old
+        dictionary is learned along the way by SQUEAK: when one in twenty of its atoms is newer than the dictionary
+        that rows are summed on, that one, ``dictionary_``, is replaced, and old rows by their projection on the
+        new atoms, G ← T G Tᵀ, b ← T b with T = M_newᵀ K(new, old) M_old. What is lost is the part of old
         rows outside the new span; with rows in random order it is within the noise (docs/learners.md). After
         :meth:`fit`, or in a model that was loaded, the atoms and the intercept stay, and the sums grow from there.
 

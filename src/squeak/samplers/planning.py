@@ -22,8 +22,9 @@ from squeak.core import engine
 from squeak.core.checks import check_whole
 from squeak.core.kernels import RBF
 from squeak.core.leverage import WeightedFactor
+from squeak.core.rows import check_rows
 from squeak.core.screening import Chance, screen
-from squeak.core.seeds import RandomState, draw_seed
+from squeak.core.seeds import RandomState, coins, draw_seed
 from squeak.core.types import Array
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.merging import merge
@@ -168,17 +169,17 @@ def _measured(dim: int, atoms: int, seed: int) -> tuple[float, ...]:
 
 
 def price_of_a_row(d: Dictionary, rows: Array) -> float:
-    """Return the seconds that screening takes a row, late in a stream.
+    """Return the seconds that a row takes late in a stream: to be checked, to get its coin, and to be screened.
 
     The dictionary of f times as many rows has f times the ridge and the weights: its factor is the same.
     """
     scorer, _ = WeightedFactor.build(d.kernel, d.atoms, LATE * d.weights, LATE * d.ridge)
-    uniforms = np.random.default_rng(0).random(len(rows))
     assert d.oversampling is not None
     times = []
     for _ in range(3):
         begin = time.perf_counter()
-        screen(scorer, rows, uniforms, Chance(d.oversampling, d.copies))
+        checked = check_rows(rows, d.kernel)
+        screen(scorer, checked, coins(0, 0, len(rows)), Chance(d.oversampling, d.copies))
         times.append(time.perf_counter() - begin)
     return sorted(times)[1] / len(rows)
 

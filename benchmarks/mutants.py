@@ -85,6 +85,9 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # sources, tests;
 APART = ("test_cluster", "test_no_workers", "test_fuzz", "test_foresight")
 """Tests that start processes of their own, or mutate files by the thousand."""
 
+OUTSIDE = ("/subprocess.py", "/tests/commands.py")
+"""A test that calls these asks another process, which the change is not in."""
+
 
 class Harness:
     """A pytest plugin that forks once per mutant in place of running the tests."""
@@ -149,10 +152,16 @@ class Harness:
                 records = []
                 for number, item in enumerate(self.items):
                     called: set[tuple[str, str]] = set()
+                    outside: list[str] = []
 
-                    def trace(frame: Any, event: str, arg: Any, called: Any = called) -> None:
-                        if "/squeak/" in frame.f_code.co_filename:
-                            called.add((frame.f_code.co_filename, frame.f_code.co_qualname.split(".<locals>")[0]))
+                    def trace(
+                        frame: Any, event: str, arg: Any, called: Any = called, outside: Any = outside
+                    ) -> None:
+                        name = frame.f_code.co_filename
+                        if "/squeak/" in name:
+                            called.add((name, frame.f_code.co_qualname.split(".<locals>")[0]))
+                        elif name.endswith(OUTSIDE):
+                            outside.append(name)
 
                     self.failed, start = False, time.process_time()
                     threading.settrace(trace)
@@ -160,7 +169,8 @@ class Harness:
                     self.run(item, number)
                     sys.settrace(None)
                     threading.settrace(None)  # type: ignore[arg-type]
-                    records.append([time.process_time() - start, self.failed, sorted(called)])
+                    calls = [] if outside else sorted(called)
+                    records.append([time.process_time() - start, self.failed, calls])
                 Path(file.name).write_text(json.dumps(records))
                 os._exit(0)
             os.wait()
@@ -218,7 +228,7 @@ class Harness:
                     os._exit(1)
             os._exit(0)
         os.close(write)
-        code = _waited(child, 60 + 20 * sum(self.times[i] for i in tests))
+        code = _waited(child, 600 + 20 * sum(self.times[i] for i in tests))
         with os.fdopen(read) as file:
             begun = file.read().split()
         if code == 3:
@@ -229,6 +239,8 @@ class Harness:
             return facts | {"fate": fate}
         last = int(begun[-1])
         self.killers[mutant.path + mutant.function][last] += 1
+        if code < 0:
+            print(f"  signal {-code:<5} {mutant.path}:{mutant.line} {mutant.before} → {mutant.after}", flush=True)
         return facts | {"fate": "killed", "by": self.layer(last), "test": self.items[last].nodeid}
 
 

@@ -79,7 +79,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # sources, tests;
         (
             *("tests/graphs/test_sparsify.py", "tests/graphs/test_literal.py", "tests/graphs/test_weights.py"),
             *("tests/graphs/test_distributed.py", "tests/graphs/test_checkpoint.py", "tests/graphs/test_names.py"),
-            "tests/core/test_thinning.py",
+            *("tests/graphs/test_sample.py", "tests/core/test_thinning.py"),
         ),
     ),
 }

@@ -23,6 +23,7 @@ import json
 import math
 import os
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -146,10 +147,14 @@ class Harness:
         return "digests" if name.startswith(DIGESTS) else "shared" if name.startswith(SHARED) else "room"
 
     def survey(self) -> None:
-        """Learn in a fork which test calls which function and how long it takes; leave out what fails unchanged."""
+        """Learn in a fork which test calls which function and how long it takes; leave out what fails unchanged.
+
+        A test that takes more than twice the budget, slowed down by tracing, would not be chosen: it is cut short.
+        """
         with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
             if os.fork() == 0:
                 _quiet()
+                signal.signal(signal.SIGPROF, _too_long)
                 records = []
                 for number, item in enumerate(self.items):
                     called: set[tuple[str, str]] = set()
@@ -165,9 +170,11 @@ class Harness:
                             outside.append(name)
 
                     self.failed, start = False, time.process_time()
+                    signal.setitimer(signal.ITIMER_PROF, 2 * self.budget)
                     threading.settrace(trace)
                     sys.settrace(trace)
                     self.run(item, number)
+                    signal.setitimer(signal.ITIMER_PROF, 0)
                     sys.settrace(None)
                     threading.settrace(None)  # type: ignore[arg-type]
                     calls = [] if outside else sorted(called)
@@ -183,7 +190,8 @@ class Harness:
             for name, function in called if not failed else []:
                 self.calling[(name, function)].append(number)
                 self.reaching[name].add(number)
-        print("  fails unchanged:", [self.items[i].nodeid for i, r in enumerate(records) if r[1]], flush=True)
+        out = [self.items[i].nodeid for i, record in enumerate(records) if record[1]]
+        print("  fails unchanged, or takes too long:", out, flush=True)
 
     def run(self, item: Any, number: int, following: Any = None) -> None:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -243,6 +251,10 @@ class Harness:
         if code < 0:
             print(f"  signal {-code:<5} {mutant.path}:{mutant.line} {mutant.before} → {mutant.after}", flush=True)
         return facts | {"fate": "killed", "by": self.layer(last), "test": self.items[last].nodeid}
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError
 
 
 def _quiet() -> None:

@@ -232,6 +232,7 @@ def test_the_rejection_limit_says_what_to_change(X):
     ):
         poor.sample()
     assert poor.acceptance_rate_ == 0.0
+    assert poor._fitted.attempts == 20
 
 
 def test_tiny_kernels_and_equal_rows_are_fine(X):

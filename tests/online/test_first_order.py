@@ -100,3 +100,16 @@ def test_dual_sgd_is_its_loop(stream):
     found = moves(y, lambda t: K[t, kept] @ a[kept] + Z[t] @ w, learn)
     model = DualSGDRegressor(RBF(1.0), n_features=40, max_atoms=15)
     np.testing.assert_allclose(said(model, stream), found, atol=1e-10)
+
+
+@pytest.mark.parametrize("cls", [KernelOGDRegressor, FOGDRegressor, NOGDRegressor, DualSGDRegressor])
+def test_a_learner_that_is_saved_on_the_way_goes_on_in_the_same_bits(cls, stream, tmp_path):
+    """Before and after the budget is full, for those that have one."""
+    X, y = stream
+    options = {name: value for name, value in {"max_atoms": 20, "rank": 6}.items() if name in cls().get_params()}
+    for cut in (1, 10, 50):
+        begun = cls(RBF(1.0), random_state=0, **options)
+        begun.partial_fit(X[:cut], y[:cut]).save(tmp_path / "m.sqk")
+        again = cls.load(tmp_path / "m.sqk")
+        assert np.array_equal(again.test_then_train(X[cut:], y[cut:]), begun.test_then_train(X[cut:], y[cut:]))
+        assert np.array_equal(again.predict(X), begun.predict(X))

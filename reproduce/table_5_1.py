@@ -116,8 +116,8 @@ def page(found: dict[str, Any]) -> str:
         "[0, 1], RBF of width 8, α = γ = 1, β = 1, ε = ½, J_max = 100; C = 1, η = σ/2 and fresh shuffles, which it does not report. FOGD and NOGD as in "
         "their authors' scripts (450 frequencies; budget 30, rank 6; no step within 0.1). parkinson's columns are the subject's number and all but "
         'motor_UPDRS, which would give the target away. "Nearest" has the settings that came nearest to the published losses among those tried '
-        "[below](#the-settings-that-the-online-tables-do-not-report): η = σ and α = ½; NOGD with rank 30, step 0.1 and no tube. They were picked by that closeness, on "
-        f"some of the {NEAR_RUNS} shuffles of these rows, so that their agreement confirms nothing. The last row is `ConKonsRegressor()` with its own defaults, at most 100 atoms.",
+        "[below](#the-settings-that-the-online-tables-do-not-report): η = σ and α = ½; NOGD with rank 30, step 0.1 and no tube. They were picked by that closeness on one shuffle of parkinson and "
+        f"cpusmall, and of cadata for the two KONS; it is among the {NEAR_RUNS} shuffles of these rows. Agreement there confirms nothing; casp, and cadata for NOGD, played no part in the choice. The last row is `ConKonsRegressor()` with its own defaults, at most 100 atoms.",
         "",
         "| | "
         + " | ".join(f"{name} {facts['rows']:,} × {facts['columns']}" for name, facts in found["table"].items())

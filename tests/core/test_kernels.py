@@ -9,7 +9,7 @@ from squeak import Squeak
 from squeak.core.kernels import Scaled, against, block, diagonal, gram, resolve
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
 from squeak.core.kernels.single import GaussianValues
-from squeak.core.rows import rows_from_arrays, rows_to_arrays, same_rows
+from squeak.core.rows import check_rows, rows_from_arrays, rows_to_arrays, same_rows
 from squeak.kernels import (
     RBF,
     Constant,
@@ -385,6 +385,32 @@ def test_rows_come_back_from_their_arrays(rows):
     else:
         assert type(again) is type(rows)
         assert np.array_equal(sp.csr_array(again).toarray(), sp.csr_array(rows).toarray())
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-10), Laplacian(1e-10), Matern([1e-10, 1e-10], nu=1.5)], ids=repr)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_one_pair_of_rows_that_overflows_is_refused(kernel):
+    X = np.array([[1e300, 0.0], [0.0, 0.0], [1e-10, 0.0]])
+    with pytest.raises(ValueError, match="rows divided by length_scale overflow"):
+        kernel(X, X)
+    assert np.isfinite(kernel(X[1:], X[1:])).all()
+
+
+def test_a_table_of_numbers_for_a_function_is_checked_as_one_and_other_objects_are_left_alone():
+    kernel, X = PairwiseKernel(lambda a, b: 1.0), np.arange(6.0).reshape(3, 2)
+    assert np.array_equal(check_rows(X, kernel), X)
+    assert check_rows(X.astype(np.int8), kernel).dtype == np.float64
+    with pytest.raises(ValueError, match="is nan"):
+        check_rows(np.where(X == 3.0, np.nan, X), kernel)
+    for objects in (["ab", "c"], [(1, "a"), None], [X, X]):
+        assert check_rows(objects, kernel) == objects
+
+
+def test_what_a_function_takes_its_sums_take():
+    found = PairwiseKernel(lambda a, b: 1.0)
+    assert not found.accepts_sparse
+    assert not (RBF(1.0) + found).accepts_sparse
+    assert (RBF(1.0) + Linear()).accepts_sparse
 
 
 def test_rows_are_the_same_value_by_value_and_of_one_shape_and_kind():

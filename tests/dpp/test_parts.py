@@ -23,7 +23,7 @@ from squeak.dpp.surrogate import (
     unexplained,
 )
 from squeak.kernels import RBF, Linear, PairwiseKernel
-from squeak.samplers import Kors, Squeak
+from squeak.samplers import Kors, Squeak, Uniform
 
 SPECTRUM = np.array([0.0, 0.1, 0.5, 2.0, 30.0])
 
@@ -202,3 +202,36 @@ def test_rows_of_a_source_are_fetched_by_number_and_a_changed_source_is_noticed(
         assert np.array_equal(rows.fetch(np.array(numbers, dtype=np.int64)), X[numbers])
     with pytest.raises(ValueError, match="61 rows before and 60 now"):
         list(SourceRows(squeak.rows(lambda: iter(parts)), RBF(1.0), 61).blocks())
+
+
+def test_probabilities_of_all_sets_add_up_to_one():
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    exact = ExactDPP(2.0 * RBF(1.0)).fit(X)
+    every = [s for size in range(6) for s in combinations(range(5), size)]
+    assert sum(math.exp(exact.log_probability(list(s))) for s in every) == pytest.approx(1.0)
+
+
+def test_a_weighted_dictionary_that_is_given_has_its_exact_scores(X):
+    dpp = DPP(0.3 * RBF(1.0), Uniform(max_atoms=30), weighted=True, random_state=0, verbose=1).fit(X)
+    prepared = dpp._fitted.prepared
+    assert (prepared.scale, prepared.exact) == (1.0, True)
+    np.testing.assert_allclose(prepared.bounds, prepared.surrogate.scores(X, 1.0), rtol=1e-12)
+    assert len(dpp.sample(k=3)) == 3
+
+
+def test_larger_samples_are_prepared_for_at_once_at_the_scale_that_they_need(X):
+    dpp = DPP(1e-3 * RBF(1.0), random_state=0).fit(X)
+    found, level = dpp._search(20)
+    assert sorted(dpp._fitted.levels) == [0, level]
+    assert level >= 3
+    assert 3.0 ** (level - 1) < found.scale <= 3.0 ** (level + 1)
+    assert dpp._search(1)[1] <= level
+
+
+def test_as_many_proposals_are_drawn_ahead_as_will_be_needed(X):
+    dpp = DPP(0.3 * RBF(1.0), random_state=0).fit(X)
+    assert dpp._ahead(10) == math.ceil(1.2 * 10 / 0.25) + 8  # nothing is known yet
+    dpp._fitted.attempts, dpp._fitted.accepted = 20, 10
+    assert dpp._ahead(10) == 24 + 8
+    dpp._fitted.attempts, dpp._fitted.accepted = 10**6, 1
+    assert dpp._ahead(1) == 1200 + 8

@@ -7,6 +7,8 @@ from squeak.core.fourier import FourierFeatures
 from squeak.core.seeds import FEATURES, draw_seed, generator_at
 from squeak.kernels import RBF
 from squeak.online import DualSGDRegressor, FOGDRegressor, KernelOGDRegressor, NOGDRegressor
+from squeak.online.first_order import GradientRule
+from squeak.online.losses import SquaredLoss
 
 N, STEP = 80, 0.3
 
@@ -113,3 +115,11 @@ def test_a_learner_that_is_saved_on_the_way_goes_on_in_the_same_bits(cls, stream
         again = cls.load(tmp_path / "m.sqk")
         assert np.array_equal(again.test_then_train(X[cut:], y[cut:]), begun.test_then_train(X[cut:], y[cut:]))
         assert np.array_equal(again.predict(X), begun.predict(X))
+
+
+def test_within_the_tube_no_step_is_taken():
+    rule = GradientRule(SquaredLoss(), 0.5, "constant", 2.0, 0.1)
+    assert rule(1.0, 0.95) == (0.95, 0.0)
+    assert rule(1.0, 0.8) == (0.8, pytest.approx(0.5 * 2 * (0.8 - 1.0)))
+    assert GradientRule(SquaredLoss(), 0.5, "sqrt", 2.0, 0.0)(1.0, 0.95)[1] == pytest.approx(-0.05)
+    assert rule(1.0, 7.0) == (2.0, pytest.approx(1.0))  # clipped, and the slope there

@@ -23,6 +23,7 @@ import json
 import math
 import os
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -78,12 +79,16 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # sources, tests;
         ("core/thinning.py", "graphs/sample.py", "graphs/stream.py"),
         (
             *("tests/graphs/test_sparsify.py", "tests/graphs/test_literal.py", "tests/graphs/test_weights.py"),
-            *("tests/graphs/test_distributed.py", "tests/core/test_thinning.py"),
+            *("tests/graphs/test_distributed.py", "tests/graphs/test_checkpoint.py", "tests/graphs/test_names.py"),
+            *("tests/graphs/test_sample.py", "tests/core/test_thinning.py"),
         ),
     ),
 }
 APART = ("test_cluster", "test_no_workers", "test_fuzz", "test_foresight")
 """Tests that start processes of their own, or mutate files by the thousand."""
+
+OUTSIDE = ("/subprocess.py", "/tests/commands.py")
+"""A test that calls these asks another process, which the change is not in."""
 
 
 class Harness:
@@ -142,25 +147,38 @@ class Harness:
         return "digests" if name.startswith(DIGESTS) else "shared" if name.startswith(SHARED) else "room"
 
     def survey(self) -> None:
-        """Learn in a fork which test calls which function and how long it takes; leave out what fails unchanged."""
+        """Learn in a fork which test calls which function and how long it takes; leave out what fails unchanged.
+
+        A test that takes more than twice the budget, slowed down by tracing, would not be chosen: it is cut short.
+        """
         with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
             if os.fork() == 0:
                 _quiet()
+                signal.signal(signal.SIGPROF, _too_long)
                 records = []
                 for number, item in enumerate(self.items):
                     called: set[tuple[str, str]] = set()
+                    outside: list[str] = []
 
-                    def trace(frame: Any, event: str, arg: Any, called: Any = called) -> None:
-                        if "/squeak/" in frame.f_code.co_filename:
-                            called.add((frame.f_code.co_filename, frame.f_code.co_qualname.split(".<locals>")[0]))
+                    def trace(
+                        frame: Any, event: str, arg: Any, called: Any = called, outside: Any = outside
+                    ) -> None:
+                        name = frame.f_code.co_filename
+                        if "/squeak/" in name:
+                            called.add((name, frame.f_code.co_qualname.split(".<locals>")[0]))
+                        elif name.endswith(OUTSIDE):
+                            outside.append(name)
 
                     self.failed, start = False, time.process_time()
+                    signal.setitimer(signal.ITIMER_PROF, 2 * self.budget)
                     threading.settrace(trace)
                     sys.settrace(trace)
                     self.run(item, number)
+                    signal.setitimer(signal.ITIMER_PROF, 0)
                     sys.settrace(None)
                     threading.settrace(None)  # type: ignore[arg-type]
-                    records.append([time.process_time() - start, self.failed, sorted(called)])
+                    calls = [] if outside else sorted(called)
+                    records.append([time.process_time() - start, self.failed, calls])
                 Path(file.name).write_text(json.dumps(records))
                 os._exit(0)
             os.wait()
@@ -172,7 +190,8 @@ class Harness:
             for name, function in called if not failed else []:
                 self.calling[(name, function)].append(number)
                 self.reaching[name].add(number)
-        print("  fails unchanged:", [self.items[i].nodeid for i, r in enumerate(records) if r[1]], flush=True)
+        out = [self.items[i].nodeid for i, record in enumerate(records) if record[1]]
+        print("  fails unchanged, or takes too long:", out, flush=True)
 
     def run(self, item: Any, number: int, following: Any = None) -> None:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -218,7 +237,7 @@ class Harness:
                     os._exit(1)
             os._exit(0)
         os.close(write)
-        code = _waited(child, 60 + 20 * sum(self.times[i] for i in tests))
+        code = _waited(child, 600 + 20 * sum(self.times[i] for i in tests))
         with os.fdopen(read) as file:
             begun = file.read().split()
         if code == 3:
@@ -229,7 +248,13 @@ class Harness:
             return facts | {"fate": fate}
         last = int(begun[-1])
         self.killers[mutant.path + mutant.function][last] += 1
+        if code < 0:
+            print(f"  signal {-code:<5} {mutant.path}:{mutant.line} {mutant.before} → {mutant.after}", flush=True)
         return facts | {"fate": "killed", "by": self.layer(last), "test": self.items[last].nodeid}
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError
 
 
 def _quiet() -> None:

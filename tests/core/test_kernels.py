@@ -9,7 +9,7 @@ from squeak import Squeak
 from squeak.core.kernels import Scaled, against, block, diagonal, gram, resolve
 from squeak.core.kernels.registry import check_stored, kernel_from_data, kernel_to_data
 from squeak.core.kernels.single import GaussianValues
-from squeak.core.rows import rows_from_arrays, rows_to_arrays
+from squeak.core.rows import check_rows, rows_from_arrays, rows_to_arrays, same_rows
 from squeak.kernels import (
     RBF,
     Constant,
@@ -117,6 +117,15 @@ def test_median_width_is_the_median_distance(X):
 def test_median_of_equal_rows_is_refused():
     with pytest.raises(ValueError, match="two different rows"):
         RBF("median").resolve(np.ones((5, 2)))
+
+
+def test_the_median_is_over_the_last_row_too_and_names_a_single_row():
+    far = np.array([[0.0], [1.0], [9.0]])
+    assert RBF("median").resolve(far).length_scale == 8.0
+    with pytest.raises(ValueError, match="this is one sample"):
+        RBF("median").resolve(far[:1])
+    with pytest.raises(ValueError, match="all 2 are alike"):
+        RBF("median").resolve(np.zeros((2, 1)))
 
 
 def test_unresolved_width_is_refused(X):
@@ -376,6 +385,41 @@ def test_rows_come_back_from_their_arrays(rows):
     else:
         assert type(again) is type(rows)
         assert np.array_equal(sp.csr_array(again).toarray(), sp.csr_array(rows).toarray())
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-10), Laplacian(1e-10), Matern([1e-10, 1e-10], nu=1.5)], ids=repr)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_one_pair_of_rows_that_overflows_is_refused(kernel):
+    X = np.array([[1e300, 0.0], [0.0, 0.0], [1e-10, 0.0]])
+    with pytest.raises(ValueError, match="rows divided by length_scale overflow"):
+        kernel(X, X)
+    assert np.isfinite(kernel(X[1:], X[1:])).all()
+
+
+def test_a_table_of_numbers_for_a_function_is_checked_as_one_and_other_objects_are_left_alone():
+    kernel, X = PairwiseKernel(lambda a, b: 1.0), np.arange(6.0).reshape(3, 2)
+    assert np.array_equal(check_rows(X, kernel), X)
+    assert check_rows(X.astype(np.int8), kernel).dtype == np.float64
+    with pytest.raises(ValueError, match="is nan"):
+        check_rows(np.where(X == 3.0, np.nan, X), kernel)
+    for objects in (["ab", "c"], [(1, "a"), None], [X, X]):
+        assert check_rows(objects, kernel) == objects
+
+
+def test_what_a_function_takes_its_sums_take():
+    found = PairwiseKernel(lambda a, b: 1.0)
+    assert not found.accepts_sparse
+    assert not (RBF(1.0) + found).accepts_sparse
+    assert (RBF(1.0) + Linear()).accepts_sparse
+
+
+def test_rows_are_the_same_value_by_value_and_of_one_shape_and_kind():
+    X, wider = np.eye(3)[:2], np.eye(4)[:2]
+    dense = [X, wider, 2 * X, X[:1]]
+    sets = [*dense, *map(sp.csr_array, dense), ["a", "b"], ["a", "c"]]
+    for i, first in enumerate(sets):
+        for j, second in enumerate(sets):
+            assert same_rows(first, second) == (i == j)
 
 
 def test_the_gram_matrix_of_a_foreign_kernel_is_its_values_made_symmetric():

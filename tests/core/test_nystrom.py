@@ -31,6 +31,15 @@ def test_plain_features_are_the_dense_projection_and_weights_drop_out(form, clus
     assert gap[-1] <= eps * d.ridge / (1 - eps) + 1e-9
 
 
+@pytest.mark.parametrize("size", [1e-20, 1e20])
+def test_the_rank_of_features_does_not_depend_on_the_size_of_the_kernel(size, rng):
+    X = rng.standard_normal((30, 3))
+    features = EigenFeatures(size * Linear(), X)
+    assert features.rank == 3
+    Z = features.transform(X)
+    np.testing.assert_allclose(Z @ Z.T, size * (X @ X.T), atol=1e-12 * size)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("ridge", [0.1, 1.0])
 def test_regularised_features_are_the_dense_formula(form, ridge, clusters, dictionary):

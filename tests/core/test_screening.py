@@ -7,7 +7,7 @@ from squeak.core import screening
 from squeak.core.kernels import gram
 from squeak.core.leverage import WeightedFactor
 from squeak.core.screening import Chance, decide, entry, entry_score, screen, stages
-from squeak.core.thinning import any_survives, keep_probability
+from squeak.core.thinning import any_survives, count_from_uniform, keep_probability
 from squeak.kernels import RBF
 from tests.oracles import dense_estimate
 
@@ -109,6 +109,26 @@ def test_decisions_that_give_rows_up_on_the_way_are_those_from_all_atoms(scorer,
         np.testing.assert_allclose(getattr(found, name), getattr(full, name), rtol=1e-9, atol=1e-12)
     monkeypatch.setattr(screening, "SLACK", -0.1)
     assert not np.array_equal(decide(scorer, X, u, Chance(2.0), limit).rows, full.rows)
+
+
+@pytest.mark.parametrize(("copies", "shrink"), [(1, 1.0), (3, 0.8)])
+def test_decide_is_the_row_by_row_algorithm_in_dense_matrices(scorer, copies, shrink, rng):
+    """Every row is scored by the dense formula beside the atoms and the rows that entered with their weights."""
+    X, u = 2 * rng.standard_normal((30, 3)), rng.random(30)
+    rows, weights, found = scorer.atoms, scorer.weights, []
+    for t in range(30):
+        K = gram(RBF(1.0), np.vstack([rows, X[t : t + 1]]))
+        p = keep_probability(shrink * dense_estimate(K, np.append(weights, 1.0), 0.5)[-1:], 4.0, copies)[0]
+        count = count_from_uniform(u[t], p, copies)
+        if count:
+            found.append((t, p, count, count / (copies * p)))
+            rows, weights = np.vstack([rows, X[t : t + 1]]), np.append(weights, found[-1][-1])
+    entries = decide(scorer, X, u, Chance(4.0, copies, shrink))
+    assert 5 < len(found) < 30
+    assert entries.rows.tolist() == [f[0] for f in found]
+    assert entries.counts.tolist() == [f[2] for f in found]
+    np.testing.assert_allclose(entries.probabilities, [f[1] for f in found], rtol=1e-9)
+    np.testing.assert_allclose(entries.weights, [f[3] for f in found], rtol=1e-9)
 
 
 @pytest.mark.parametrize("diag", [1e-3, 1e3])

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import squeak
 from squeak.core.storage import NotStoredError, StorageError
-from squeak.dpp import DPP, ExactDPP, RejectionLimitError, preparing, scale_for_size
+from squeak.dpp import DPP, ExactDPP, RejectionLimitError, preparing, scale_for_size, vfx
 from squeak.kernels import RBF, Linear, PairwiseKernel
 from squeak.leverage import effective_dimension, exact_leverage_scores
 from squeak.samplers import Disqueak, Kors, RPCholesky, Squeak, Uniform
@@ -232,6 +232,17 @@ def test_the_rejection_limit_says_what_to_change(X):
     ):
         poor.sample()
     assert poor.acceptance_rate_ == 0.0
+    assert poor._fitted.attempts == 20
+
+
+def test_so_many_samples_of_another_size_in_a_row_are_an_error(X, monkeypatch):
+    monkeypatch.setattr(vfx, "MOST_MISSES", 5)
+    dpp = DPP(0.1 * RBF(1.5), random_state=0).fit(X[:60])
+    sizes = iter([2, 2, 2, 2, 3] + [2] * 20)  # a hit begins the count anew
+    monkeypatch.setattr(vfx, "outcomes", lambda *_: (np.arange(next(sizes)) for _ in range(1)))
+    with pytest.raises(RejectionLimitError, match=r"5 samples in a row .* than k = 3 \(the last had 2"):
+        dpp.sample(2, k=3)
+    assert dpp._fitted.accepted == 10
 
 
 def test_tiny_kernels_and_equal_rows_are_fine(X):

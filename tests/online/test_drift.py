@@ -36,6 +36,21 @@ def test_the_evidence_is_the_least_product_of_two_mixtures():
     assert float(evidence(40, before.sum(), 25, after.sum())) == pytest.approx(least, abs=1e-6)
 
 
+def test_cells_are_few_powers_of_two_the_oldest_largest_and_no_loss_is_lost():
+    watch, rng, lost = LossWatch(1e-9, labels=True), np.random.default_rng(0), 0
+    for rounds in range(1, 61):
+        wrong = rng.random(CELL) < 0.3
+        lost += np.count_nonzero(wrong)
+        watch.see(np.where(wrong, -1.0, 1.0)[:, None], np.ones((CELL, 1)))
+        sizes, counts = np.unique(watch.cells, return_counts=True)
+        assert watch.cells.sum() == rounds
+        assert watch.sums.sum() == lost
+        assert np.all(np.diff(watch.cells) <= 0)
+        assert np.array_equal(sizes, 2 ** np.arange(len(sizes)))
+        assert counts.max() <= drift.KEPT
+    assert len(watch.sums) == len(watch.cells) < 20
+
+
 def alarms(streams, rate):
     """Return how many steady streams of losses raise an alarm."""
     found = 0

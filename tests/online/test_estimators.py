@@ -301,6 +301,7 @@ def test_the_papers_settings_are_one_call_away():
     assert (model.alpha, model.ridge, model.oversampling, model.step) == (1.0, 1.0, 0.5, 0.5)
     assert (model.bound, model.curvature, model.max_atoms, model.random_state) == (1.0, "worst", None, 3)
     assert online.BudgetKonsClassifier.from_paper(alpha=1.0).max_atoms == 100
+    assert online.BudgetKonsRegressor.from_paper().max_atoms == 100
     assert online.ConKonsClassifier.from_paper().alpha == 0.01
 
 

@@ -7,6 +7,8 @@ from squeak.core.fourier import FourierFeatures
 from squeak.core.seeds import FEATURES, draw_seed, generator_at
 from squeak.kernels import RBF
 from squeak.online import DualSGDRegressor, FOGDRegressor, KernelOGDRegressor, NOGDRegressor
+from squeak.online.first_order import GradientRule
+from squeak.online.losses import SquaredLoss
 
 N, STEP = 80, 0.3
 
@@ -100,3 +102,24 @@ def test_dual_sgd_is_its_loop(stream):
     found = moves(y, lambda t: K[t, kept] @ a[kept] + Z[t] @ w, learn)
     model = DualSGDRegressor(RBF(1.0), n_features=40, max_atoms=15)
     np.testing.assert_allclose(said(model, stream), found, atol=1e-10)
+
+
+@pytest.mark.parametrize("cls", [KernelOGDRegressor, FOGDRegressor, NOGDRegressor, DualSGDRegressor])
+def test_a_learner_that_is_saved_on_the_way_goes_on_in_the_same_bits(cls, stream, tmp_path):
+    """Before and after the budget is full, for those that have one."""
+    X, y = stream
+    options = {name: value for name, value in {"max_atoms": 20, "rank": 6}.items() if name in cls().get_params()}
+    for cut in (1, 10, 50):
+        begun = cls(RBF(1.0), random_state=0, **options)
+        begun.partial_fit(X[:cut], y[:cut]).save(tmp_path / "m.sqk")
+        again = cls.load(tmp_path / "m.sqk")
+        assert np.array_equal(again.test_then_train(X[cut:], y[cut:]), begun.test_then_train(X[cut:], y[cut:]))
+        assert np.array_equal(again.predict(X), begun.predict(X))
+
+
+def test_within_the_tube_no_step_is_taken():
+    rule = GradientRule(SquaredLoss(), 0.5, "constant", 2.0, 0.1)
+    assert rule(1.0, 0.95) == (0.95, 0.0)
+    assert rule(1.0, 0.8) == (0.8, pytest.approx(0.5 * 2 * (0.8 - 1.0)))
+    assert GradientRule(SquaredLoss(), 0.5, "sqrt", 2.0, 0.0)(1.0, 0.95)[1] == pytest.approx(-0.05)
+    assert rule(1.0, 7.0) == (2.0, pytest.approx(1.0))  # clipped, and the slope there

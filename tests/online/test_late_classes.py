@@ -81,6 +81,20 @@ def test_two_heads_of_opposite_sign_say_what_one_said():
     assert np.mean(after[:, 0] < -0.5) > 0.9  # no atom is of the new class
 
 
+def test_outputs_change_places_and_signs_for_every_half_life():
+    """Heads are those of all outputs for one half-life, then for the next; a new output says no to every atom."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (80, 2))
+    y = np.array(["a", "b", "c"])[(X[:, 0] > 0.3) + (X[:, 1] > 0.3).astype(int)]
+    model = MixedKonsClassifier(RBF(0.7), widths=(1.0,), half_lives=(15.0, None), previous=False, scale=None)
+    learner = model.set_params(random_state=0).fit(X, y).learner_.learners[0]
+    before = learner.scores(X).reshape(80, 2, 3)
+    after = learner.with_outputs([(2, 1.0), None, (0, -1.0), (1, 1.0)]).scores(X).reshape(80, 2, 4)
+    np.testing.assert_array_equal(after[:, :, [0, 2, 3]], before[:, :, [2, 0, 1]] * [1.0, -1.0, 1.0])
+    new = learner.with_outputs([(0, 1.0), None]).scores(learner.space.scorer.atoms).reshape(-1, 2, 2)[:, :, 1]
+    assert new.mean() < -0.5
+
+
 def test_named_classes_are_all_that_there_are_and_other_learners_need_them():
     X, y = corners()
     model = ConKonsClassifier(random_state=0).partial_fit(X[:100], y[:100], classes=["m", "z"])

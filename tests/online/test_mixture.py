@@ -118,6 +118,11 @@ def test_the_bound_that_a_learner_tells_holds_for_its_experts():
     assert lost <= min(alone) + model.switching_bound()
     assert lost < 1.1 * min(alone)  # it does far better than it must
     assert model.switching_bound(3) > model.switching_bound() > 0
+    wide = MixedKonsRegressor(RBF(0.5), widths=(1.0, 2.0), share=0.1, **(options | {"bound": 3.0})).fit(X, y)
+    n, stay = len(wide.expert_weights_), 1 - 0.1 + 0.1 / len(wide.expert_weights_)
+    for k in (0, 4):
+        cost = np.log(n) + k * np.log(n / 0.1) - (499 - k) * np.log(stay)
+        assert wide.switching_bound(k) == pytest.approx(8 * 3.0**2 * cost)
     assert MixedKonsRegressor(random_state=0).fit(X, y).switching_bound() is None
 
 

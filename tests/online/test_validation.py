@@ -162,7 +162,12 @@ def test_the_bound_is_the_theorems_number(data):
     assert regret_bound(ConKonsRegressor(random_state=0).fit(X, y), 1.0) is None
     assert regret_bound(SketchedKonsRegressor(random_state=0).fit(X[:50], y[:50]), 1.0) is None
     pros = ProsNKonsRegressor(RBF(1.0), bound=1.0, random_state=0).fit(X, y)
-    assert regret_bound(pros, 1.0) > 0.5 * pros._stream.learner.heads[0].gain
+    learner = pros._stream.learner
+    J, gain, ridge = learner.growths, learner.heads[0].gain, learner.space.scorer.ridge
+    steps = 0.5 * ((J + 1) * pros.alpha * 2.5 + gain)
+    space = 4.0**2 / pros.alpha * (len(X) * ridge / 4 + 1)  # L = 4C, ε/(1 − ε) = 1
+    assert J > 1
+    assert regret_bound(pros, 2.5) == pytest.approx(steps + space + 2 * J, rel=1e-12)
 
 
 def test_other_estimators_are_refused(data):

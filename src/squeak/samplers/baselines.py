@@ -28,8 +28,8 @@ SMALLEST_BLOCK = 256
 class MultinomialNystrom(BatchSampler):
     """Draw ``max_atoms`` rows independently with given probabilities; a row drawn twice counts twice.
 
-    Row i has weight count_i/(max_atoms·P_i), 1 in expectation. There are at most ``max_atoms`` atoms, fewer
-    where rows were drawn more than once.
+    Row i has weight count_i/(max_atoms·P_i), 1 in expectation where P_i is above 0. There are at most ``max_atoms``
+    atoms, fewer where rows were drawn more than once.
 
     Parameters
     ----------

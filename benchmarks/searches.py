@@ -4,6 +4,10 @@
 ``TUNED`` alone, with seeds below ``FIRST_SEED``; those of ``UNSEEN`` played no part in any choice of this version, and are run
 once, at the end. (Hartmann-6 was looked at when the first version of ``minimize`` was written.) Peers run with their
 own defaults, and those that are not installed are left out: GPSampler and BoTorch need torch, CMA-ES the package cmaes.
+
+Every search is kept as a line of ``results/searches.jsonl``, and what is there is not run again unless ``--again`` is
+given: a run that was stopped continues, and may be done by several processes, each with methods of its own. Methods are
+ranked on the functions and seeds that all of them have been run on.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -23,8 +27,11 @@ import numpy as np
 
 from benchmarks.bandits import ackley5, branin, hartmann6, levy4, rosenbrock4
 from benchmarks.common import DATA, RESULTS, save
+from squeak import __version__
 from squeak.bandits import BoxUCB, Categorical, Integer, Real
 from squeak.bandits.fronts import non_dominated
+
+LINES = RESULTS / "searches.jsonl"
 
 FIRST_SEED = 2000
 """Smaller ones were looked at while the defaults were chosen."""
@@ -167,7 +174,6 @@ def of_optuna(name: str) -> Callable[[Problem, int, int], Ask]:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        warnings.simplefilter("ignore")
         study = optuna.create_study(sampler=getattr(optuna.samplers, name)(seed=seed))
         asked: list[Any] = []
 
@@ -264,6 +270,7 @@ def search(method: str, problem: Problem, seed: int, trials: int) -> tuple[list[
     spent = time.process_time() - clock
     noise = problem.noise * np.random.default_rng(seed).standard_normal(trials)
     curve, best = [], np.inf
+    warnings.simplefilter("ignore")  # a learner that does not converge is a value like any other
     for t in range(trials):
         clock = time.process_time()
         point = ask()
@@ -320,71 +327,125 @@ def fronts(seeds: int, trials: int) -> dict[str, Any]:
     return result
 
 
+def version(package: str) -> str:
+    return __version__ if package == "squeak-learn" else importlib.metadata.version(package)
+
+
 def installed() -> Iterator[str]:
     for name, (_, package) in METHODS.items():
         try:
-            importlib.metadata.version(package)
+            version(package)
         except importlib.metadata.PackageNotFoundError:
             print(f"  {name} is left out: {package} is not installed")
         else:
             yield name
 
 
-def ranks(result: dict[str, Any], names: Any) -> dict[str, float]:
-    """Return the mean rank of each method over functions and seeds, by the last regret; equal ones share a rank."""
-    each: dict[str, list[float]] = {}
-    for name in names:
-        methods = result.get(name, {})
-        last = {method: np.array([curve[-1] for curve in found["curves"]]) for method, found in methods.items()}
-        for method, values in last.items():
-            less = sum((other < values).astype(float) for other in last.values())
-            same = sum((other == values).astype(float) for other in last.values())
-            each.setdefault(method, []).extend(less + (same + 1) / 2)
-    return {method: float(np.mean(found)) for method, found in each.items()}
+Records = dict[tuple[str, str, int, int], dict[str, Any]]
+
+
+def recorded() -> Records:
+    """Return the searches that are kept, by function, method, seed and trials; of several with one key the last one."""
+    lines = LINES.read_text().splitlines() if LINES.exists() else []
+    return {(r["function"], r["method"], r["seed"], r["trials"]): r for r in map(json.loads, lines)}
+
+
+def curve(record: dict[str, Any]) -> np.ndarray:
+    """Return the regret after each trial; the line holds the trials at which it changed."""
+    at, values = zip(*record["regret"], strict=True)
+    return np.repeat(values, np.diff([*at, record["trials"]]))
+
+
+def shared(found: Records, methods: Iterable[str], names: Iterable[str], trials: int) -> list[tuple[str, int]]:
+    """Return the functions and seeds on which all of the methods have been run."""
+    seeds = sorted({seed for _, _, seed, _ in found})
+    methods = list(methods)
+    return [(n, s) for n in names for s in seeds if all((n, m, s, trials) in found for m in methods)]
+
+
+def ranks(found: Records, methods: list[str], names: Iterable[str], trials: int) -> dict[str, Any]:
+    """Return the mean rank of each method by the last regret, on what they share; equal ones share a rank."""
+    places = shared(found, methods, names, trials)
+    last = np.array([[found[n, m, s, trials]["regret"][-1][1] for n, s in places] for m in methods])
+    less = (last[None] < last[:, None]).sum(axis=1)
+    same = (last[None] == last[:, None]).sum(axis=1)
+    mean = (less + (same + 1) / 2).mean(axis=1) if places else []
+    return {"searches": len(places), "mean": dict(zip(methods, map(float, mean), strict=False))}
+
+
+def summary(found: Records, trials: int) -> dict[str, Any]:
+    """Return mean ranks, median regrets on the seeds that all methods share, and the milliseconds of a step."""
+    ours = {key: r for key, r in found.items() if key[3] == trials}
+    methods = [m for m in METHODS if any(key[1] == m for key in ours)]
+    seeds = {m: sum(key[1] == m for key in ours) for m in methods}
+    often = [m for m in methods if seeds[m] == max(seeds.values())]
+    result: dict[str, Any] = {
+        "trials": trials,
+        "versions": {m: next(r["with"] for key, r in reversed(ours.items()) if key[1] == m) for m in methods},
+        "ranks": {part: ranks(ours, methods, names, trials) for part, names in PARTS.items()},
+        "ranks_on_more": {part: ranks(ours, often, names, trials) for part, names in PARTS.items()},
+        "functions": {},
+    }
+    for name in TUNED | UNSEEN:
+        same = [seed for _, seed in shared(ours, methods, [name], trials)]
+        each = {m: [r for key, r in ours.items() if key[:2] == (name, m)] for m in methods}
+        result["functions"][name] = {
+            m: {
+                "seeds": len(records),
+                "shared": float(np.median([r["regret"][-1][1] for r in records if r["seed"] in same] or [np.nan])),
+                "median": float(np.median([r["regret"][-1][1] for r in records])),
+                "worst": max(r["regret"][-1][1] for r in records),
+                "ms": float(np.median([r["ms"] for r in records])),
+                "curve": [float(f"{v:.4g}") for v in np.median([curve(r) for r in records], axis=0)],
+            }
+            for m, records in each.items()
+            if records
+        }
+    return result
+
+
+PARTS = {"tuned": TUNED, "unseen": UNSEEN}
 
 
 def run(options: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks searches")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=10, help=f"so many from {FIRST_SEED} on")
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument(
         "--methods", nargs="*", choices=list(METHODS), help="those that are installed when left out"
     )
     parser.add_argument("--functions", nargs="*", choices=list(TUNED | UNSEEN), help="all when left out")
-    parser.add_argument("--only", choices=["tuned", "unseen", "fronts"])
+    parser.add_argument("--only", choices=[*PARTS, "fronts"])
+    parser.add_argument("--again", action="store_true", help="search again where a line is kept")
     given = parser.parse_args(options or [])
     os.environ["SQUEAK_NUM_THREADS"] = "1"
-    path = RESULTS / "searches.json"
-    result = json.loads(path.read_text())["functions"] if path.exists() else {}
     methods = given.methods or list(installed())
-    parts = {"tuned": TUNED, "unseen": UNSEEN, "fronts": {}}.get(given.only or "", TUNED | UNSEEN)
-    for name in given.functions or parts:
-        for method in methods:
-            found = [
-                search(method, (TUNED | UNSEEN)[name](s), s, given.trials)
-                for s in range(FIRST_SEED, FIRST_SEED + given.seeds)
-            ]
-            curves = [[float(f"{value:.4g}") for value in curve] for curve, _ in found]
-            ms = 1e3 * float(np.median([seconds for _, seconds in found]))
-            result.setdefault(name, {})[method] = {"curves": curves, "ms": ms}
-            last = np.array([curve[-1] for curve in curves])
-            print(
-                f"  {name:28s} {method:10s} {np.median(last):.2e} ({last.min():.1e} to {last.max():.1e}), {ms:.0f} ms a step",
-                flush=True,
-            )
-    areas = fronts(given.seeds, given.trials) if given.only in (None, "fronts") else {}
-    packages = {package for _, package in METHODS.values()}
-    known = {
-        d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions() if d.metadata["Name"]
-    }
-    for part, names in (("tuned", TUNED), ("unseen", UNSEEN)):
-        print(f"  mean ranks, {part}: {ranks(result, names)}")
-    save(
-        "searches",
-        {
-            "versions": {name: known[name] for name in sorted(packages) if name in known},
-            "ranks": {"tuned": ranks(result, TUNED), "unseen": ranks(result, UNSEEN)},
-            "fronts": areas,
-            "functions": result,
-        },
-    )
+    parts = {"fronts": {}, **PARTS}.get(given.only or "", TUNED | UNSEEN)
+    for seed in range(FIRST_SEED, FIRST_SEED + given.seeds):
+        for name in given.functions or parts:
+            for method in methods:
+                if given.again or (name, method, seed, given.trials) not in recorded():
+                    keep(name, method, seed, given.trials)
+    found = summary(recorded(), given.trials)
+    path = RESULTS / "searches.json"
+    before = json.loads(path.read_text()).get("fronts", {}) if path.exists() else {}
+    areas = fronts(given.seeds, given.trials) if given.only in (None, "fronts") else before
+    for part in PARTS:
+        print(f"  mean ranks, {part}: {found['ranks'][part]}")
+    save("searches", found | {"fronts": areas})
+
+
+def keep(name: str, method: str, seed: int, trials: int) -> None:
+    """Search once, and add the line."""
+    try:
+        regret, seconds = search(method, (TUNED | UNSEEN)[name](seed), seed, trials)
+    except Exception as problem:  # one method that fails must not end hours of others
+        print(f"  {name}, {method}, seed {seed}: failed, {type(problem).__name__}: {problem}", flush=True)
+        return
+    steps = [(t, float(f"{v:.4g}")) for t, v in enumerate(regret) if t == 0 or v != regret[t - 1]]
+    key = {"function": name, "method": method, "seed": seed, "trials": trials}
+    line = key | {"ms": round(1e3 * seconds, 2), "with": version(METHODS[method][1]), "regret": steps}
+    RESULTS.mkdir(exist_ok=True)
+    with LINES.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    print(f"  {name:28s} {method:10s} seed {seed}: {regret[-1]:.2e}, {1e3 * seconds:.0f} ms a step", flush=True)

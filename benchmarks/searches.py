@@ -16,11 +16,13 @@ import argparse
 import importlib.metadata
 import json
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -252,6 +254,38 @@ def botorch(problem: Problem, seed: int, trials: int) -> Ask:
     return ask, lambda point, value: y.append(-value)
 
 
+def smac(problem: Problem, seed: int, trials: int) -> Ask:
+    """Return SMAC3's search of hyper-parameters, whose model is a random forest."""
+    import ConfigSpace
+    from smac import HyperparameterOptimizationFacade, Scenario
+    from smac.runhistory.dataclasses import TrialValue
+
+    names = [f"x{i:02d}" for i in range(len(problem.sides))]
+    space = ConfigSpace.ConfigurationSpace(seed=seed)
+    space.add([config_side(name, side) for name, side in zip(names, problem.sides, strict=True)])
+    folder = tempfile.TemporaryDirectory()
+    scenario = Scenario(space, output_directory=Path(folder.name), deterministic=True, n_trials=trials, seed=seed)
+    facade = HyperparameterOptimizationFacade(
+        scenario, lambda config, seed=0: 0.0, logging_level=False, overwrite=True
+    )
+    asked: list[Any] = [folder]  # which is removed when nobody refers to it any more
+
+    def ask() -> list[Any]:
+        asked.append(facade.ask())
+        return [asked[-1].config[name] for name in names]
+
+    return ask, lambda point, value: facade.tell(asked[-1], TrialValue(cost=value))
+
+
+def config_side(name: str, side: Any) -> Any:
+    import ConfigSpace
+
+    if isinstance(side, Categorical):
+        return ConfigSpace.Categorical(name, list(side.choices))
+    kind = ConfigSpace.Integer if isinstance(side, Integer) else ConfigSpace.Float
+    return kind(name, (side.low, side.high), log=side.log)
+
+
 METHODS: dict[str, tuple[Callable[[Problem, int, int], Ask], str]] = {
     "squeak": (squeak, "squeak-learn"),
     "random": (of_optuna("RandomSampler"), "optuna"),
@@ -260,6 +294,7 @@ METHODS: dict[str, tuple[Callable[[Problem, int, int], Ask], str]] = {
     "CMA-ES": (of_optuna("CmaEsSampler"), "cmaes"),
     "bayes_opt": (bayes_opt, "bayesian-optimization"),
     "BoTorch": (botorch, "botorch"),
+    "SMAC3": (smac, "smac"),
 }
 
 
@@ -374,21 +409,25 @@ def ranks(found: Records, methods: list[str], names: Iterable[str], trials: int)
 
 
 def summary(found: Records, trials: int) -> dict[str, Any]:
-    """Return mean ranks, median regrets on the seeds that all methods share, and the milliseconds of a step."""
+    """Return mean ranks, median regrets on the seeds that all methods share, and the milliseconds of a step.
+
+    A method that was not run on every function has no rank, and no part in what is shared.
+    """
     ours = {key: r for key, r in found.items() if key[3] == trials}
-    methods = [m for m in METHODS if any(key[1] == m for key in ours)]
+    known = [m for m in METHODS if any(key[1] == m for key in ours)]
+    methods = [m for m in known if {key[0] for key in ours if key[1] == m} == set(TUNED | UNSEEN)]
     seeds = {m: sum(key[1] == m for key in ours) for m in methods}
     often = [m for m in methods if seeds[m] == max(seeds.values())]
     result: dict[str, Any] = {
         "trials": trials,
-        "versions": {m: next(r["with"] for key, r in reversed(ours.items()) if key[1] == m) for m in methods},
+        "versions": {m: next(r["with"] for key, r in reversed(ours.items()) if key[1] == m) for m in known},
         "ranks": {part: ranks(ours, methods, names, trials) for part, names in PARTS.items()},
         "ranks_on_more": {part: ranks(ours, often, names, trials) for part, names in PARTS.items()},
         "functions": {},
     }
     for name in TUNED | UNSEEN:
         same = [seed for _, seed in shared(ours, methods, [name], trials)]
-        each = {m: [r for key, r in ours.items() if key[:2] == (name, m)] for m in methods}
+        each = {m: [r for key, r in ours.items() if key[:2] == (name, m)] for m in known}
         result["functions"][name] = {
             m: {
                 "seeds": len(records),

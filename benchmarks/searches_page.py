@@ -10,6 +10,9 @@ import numpy as np
 from benchmarks.searches_functions import FIRST_SEED, PARTS, TUNED, UNSEEN
 from benchmarks.searches_methods import METHODS
 
+CHEAP = ("squeak", "random", "TPE", "CMA-ES")
+"""Methods that can be run on more seeds."""
+
 Records = dict[tuple[str, str, int, int], dict[str, Any]]
 
 
@@ -54,14 +57,13 @@ def summary(found: Records, trials: int) -> dict[str, Any]:
     ours = {key: r for key, r in found.items() if key[3] == trials}
     known = [m for m in METHODS if any(key[1] == m for key in ours)]
     methods = [m for m in known if {key[0] for key in ours if key[1] == m} == set(TUNED | UNSEEN)]
-    seeds = {m: sum(key[1] == m for key in ours) for m in methods}
-    often = [m for m in methods if seeds[m] == max(seeds.values(), default=0)]
+    cheap = [m for m in methods if m in CHEAP]
     result: dict[str, Any] = {
         "trials": trials,
         "versions": {m: next(r["with"] for key, r in reversed(ours.items()) if key[1] == m) for m in known},
         "ranks": {part: ranks(ours, methods, names, trials) for part, names in PARTS.items()},
         "pairs": {m: {part: pair(ours, m, names) for part, names in PARTS.items()} for m in known if m != "squeak"},
-        "ranks_on_more": {part: ranks(ours, often, names, trials) for part, names in PARTS.items()},
+        "cheap_ranks": {part: ranks(ours, cheap, names, trials) for part, names in PARTS.items()},
         "functions": {},
     }
     for name in TUNED | UNSEEN:
@@ -122,15 +124,22 @@ def searches_page(found: dict[str, Any]) -> str:
     for name, each in found["functions"].items():
         best = min(each[m]["shared"] for m in methods)
         cells = [
-            f"{'**' * (each[m]['shared'] == best)}{each[m]['shared']:.2g}{'**' * (each[m]['shared'] == best)}"
+            f"{'**' * (each[m]['shared'] == best)}{each[m]['shared']:.3g}{'**' * (each[m]['shared'] == best)}"
             for m in methods
         ]
         lines.append(f"| {name} | {'yes' if name in TUNED else 'no'} | " + " | ".join(cells) + " |")
     seeds = {m: [each[m]["seeds"] for each in found["functions"].values() if m in each] for m in found["versions"]}
-    more = found["ranks_on_more"]
-    others = ", ".join(
-        f"{m} {more['tuned']['mean'][m]:.2f} and {more['unseen']['mean'][m]:.2f}" for m in more["unseen"]["mean"]
-    )
+    more, few = found["cheap_ranks"], found["ranks"]
+    others = ""
+    if more["unseen"]["searches"] > few["unseen"]["searches"]:
+        words = ", ".join(
+            f"{m} {more['tuned']['mean'][m]:.2f} and {more['unseen']['mean'][m]:.2f}"
+            for m in more["unseen"]["mean"]
+        )
+        others = (
+            f" {', '.join(CHEAP)} have {more['tuned']['searches']} and {more['unseen']['searches']} searches in common. "
+            f"Their mean ranks there, among themselves, on functions of the choices and on those kept apart, are: {words}."
+        )
     text = f"""## searches: boxes against other optimisers
 
 Each search has {found["trials"]} trials; seeds are from {FIRST_SEED} on. The regret is the best value seen (judged with its noise, counted without it) less the minimum; of the two learners it is the error itself. Peers run with their own defaults: Optuna's samplers by
@@ -138,8 +147,7 @@ ask and tell, BoTorch with a `SingleTaskGP` and `LogExpectedImprovement` (five r
 
 {ranks_table(found)}
 
-Ranks are means over the functions and seeds that all of these methods were run on: {found["ranks"]["tuned"]["searches"]} searches of the functions on which our defaults were chosen, with other seeds, and {found["ranks"]["unseen"]["searches"]} of those that played no part in any choice. A method that was not run on every function has no rank. "squeak ends better" counts the searches that both have. The methods that
-were run most often have {more["tuned"]["searches"]} and {more["unseen"]["searches"]} searches, and there, among themselves, these mean ranks (functions of the choices, and functions kept apart): {others}.
+Ranks are means over the functions and seeds that all of these methods were run on: {found["ranks"]["tuned"]["searches"]} searches of the functions on which our defaults were chosen, with other seeds, and {found["ranks"]["unseen"]["searches"]} of those that played no part in any choice. A method that was not run on every function has no rank. "squeak ends better" counts the searches that both have.{others}
 
 The median regret after the last trial, on the seeds that all methods share:
 
@@ -148,6 +156,8 @@ The median regret after the last trial, on the seeds that all methods share:
 {chr(10).join(lines)}
 
 Searches of each method and function: {", ".join(f"{m} {min(n)}{f' to {max(n)}' * (max(n) > min(n))}" for m, n in seeds.items())}.
+
+The picture has the medians over all searches of each method.
 
 ![Regret after each trial](../docs/images/bench_searches.png)
 """

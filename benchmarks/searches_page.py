@@ -76,7 +76,10 @@ def summary(found: Records, trials: int) -> dict[str, Any]:
                 "median": float(np.median([r["regret"][-1][1] for r in records])),
                 "worst": max(r["regret"][-1][1] for r in records),
                 "ms": float(np.median([r["ms"] for r in records])),
-                "curve": [float(f"{v:.4g}") for v in np.median([curve(r) for r in records], axis=0)],
+                "curve": [
+                    float(f"{v:.4g}")
+                    for v in np.median([curve(r) for r in records if r["seed"] in same or not same], axis=0)
+                ],
             }
             for m, records in each.items()
             if records
@@ -157,7 +160,7 @@ The median regret after the last trial, on the seeds that all methods share:
 
 Searches of each method and function: {", ".join(f"{m} {min(n)}{f' to {max(n)}' * (max(n) > min(n))}" for m, n in seeds.items())}.
 
-The picture has the medians over all searches of each method.
+The picture has the medians over the same seeds.
 
 ![Regret after each trial](../docs/images/bench_searches.png)
 """

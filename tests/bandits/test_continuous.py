@@ -188,6 +188,11 @@ def test_pending_points_lower_the_variance_as_if_they_were_told(rng, crossover):
     variance = dense_posterior(RBF(0.4)(every), np.arange(33), np.zeros(33), 0.01)[1]
     np.testing.assert_allclose(model.shrunk(places, pending)[1], variance[33:], atol=1e-5)
     assert (model.predict(places)[1] > variance[33:] + 1e-6).any()
+    more = np.vstack([X, places[:1]])  # one more point is told, and the same ones are pending
+    model.observe(more, np.sin(more).sum(axis=1), rng)
+    after = model.shrunk(places, pending)[1]
+    np.testing.assert_array_equal(after, model.shrunk(places, pending.copy())[1])  # nothing stale is left
+    assert (variance[33:] > after + 1e-4).any()
 
 
 def test_asked_points_are_pending_until_told_or_forgotten():

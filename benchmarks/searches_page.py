@@ -117,6 +117,17 @@ which our defaults were chosen (with other seeds), and {ranks["unseen"]["searche
 [benchmarks](../benchmarks/README.md).
 
 ![Regret after each trial](images/bench_searches.png)
+{long_words(found)}"""
+
+
+def long_words(found: dict[str, Any]) -> str:
+    """Return what a long search took; empty where it was not measured."""
+    if "long" not in found:
+        return ""
+    far = found["long"]
+    ms, mb = (", ".join(f"{value:.0f}" for value in far[name]) for name in ("ms", "mb"))
+    return f"""
+`BoxUCB` on Ackley-5 with {far["workers"]} points pending at any time, {far["evaluations"]:,} evaluations: in each tenth of them, a step (tell one value, ask for one point) takes {ms} milliseconds of processor time, and at its end the memory is {mb} MB above that at the start.
 """
 
 
@@ -169,13 +180,7 @@ The picture has the medians over the same seeds.
         text += (
             f"\nTwo objectives, the area that the front dominates (larger is better), mean over seeds: {areas}.\n"
         )
-    if "long" in found:
-        far = found["long"]
-        text += f"""
-`BoxUCB` on Ackley-5 with {far["workers"]} points pending at any time, {far["evaluations"]:,} evaluations, by tenths: the milliseconds of a step (tell one value, ask for one point) are {", ".join(f"{ms:.0f}" for ms in far["ms"])}, and the memory beyond that at the
-start is {", ".join(f"{mb:.0f}" for mb in far["mb"])} MB.
-"""
-    return text
+    return text + long_words(found)
 
 
 def draw_searches(found: dict[str, Any], path: Any) -> None:

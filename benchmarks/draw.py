@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS
+from benchmarks.searches_page import draw_searches
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 
@@ -194,6 +195,7 @@ def main() -> None:
     draw_growth()
     draw_tables()
     draw_results()
+    draw_searches(result("searches"), IMAGES / "bench_searches.png")
 
 
 if __name__ == "__main__":

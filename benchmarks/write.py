@@ -22,6 +22,7 @@ from benchmarks.pages import (
     plan_page,
     spread,
 )
+from benchmarks.searches_page import searches_page, searches_part
 from benchmarks.streams_page import streams_page
 from benchmarks.summary import first_screen, which_tool
 from benchmarks.tables_page import tables_page, tables_part
@@ -162,6 +163,7 @@ def pages() -> tuple[str, str, str, str]:
             ("graphs", graphs_page),
             ("dpp", dpp_page),
             ("bandits", bandits_page),
+            ("searches", searches_page),
         )
         if (ROOT / "benchmarks" / "results" / f"{name}.json").exists()
     )
@@ -382,6 +384,7 @@ def main() -> None:
         (ROOT / "README.md", "tables", tables_part(measured("tables"))),
         (ROOT / "docs" / "which-tool.md", "measured", which_tool()),
         (ROOT / "docs" / "samplers.md", "measured", samplers),
+        (ROOT / "docs" / "bandits.md", "searches", searches_part(measured("searches"))),
         (ROOT / "docs" / "disqueak.md", "measured", plan_page(result("plan"))[1]),
     )
     for path, mark, part in parts:

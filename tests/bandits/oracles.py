@@ -36,3 +36,18 @@ def dense_dtc(K: np.ndarray, members: np.ndarray, pulls: np.ndarray, rewards: np
     signal = np.einsum("ij,ij->i", Z, np.linalg.solve(V, Z.T).T)
     residual = np.maximum(K.diagonal() - (Z**2).sum(axis=1), 0) / ridge
     return Z @ np.linalg.solve(V, Z[pulls].T @ rewards), residual, signal
+
+
+def literal_region(values, first, least, sides):
+    """Return the length of the region of trust, value by value."""
+    length, good, bad, top = 0.4, 0, 0, values[:first].max()
+    for value in values[first:]:
+        good, bad = (good + 1, 0) if value > top + least else (0, bad + 1)
+        top = max(top, value)
+        if good == 3:
+            length, good = min(2 * length, 1.6), 0
+        elif bad == max(4, sides):
+            length, bad = length / 2, 0
+        if length < 0.4 / 2**5:
+            length, good, bad = 0.4, 0, 0
+    return length

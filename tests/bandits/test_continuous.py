@@ -9,10 +9,11 @@ from squeak.bandits import BoxUCB, Categorical, Integer, Real, minimize
 from squeak.bandits.box_model import BoxDictionary, BoxModel
 from squeak.bandits.evidence import _Knobs, _Likelihood
 from squeak.bandits.fronts import Direction, non_dominated
+from squeak.bandits.searching import trusted
 from squeak.bandits.space import Space
 from squeak.core.storage import NotStoredError, StorageError
 from squeak.kernels import RBF, Matern, PairwiseKernel
-from tests.bandits.oracles import dense_dtc, dense_posterior
+from tests.bandits.oracles import dense_dtc, dense_posterior, literal_region
 
 MIXED = [(-2.0, 3.0), Real(1e-4, 1.0, log=True), Integer(1, 64, log=True), ["a", "b", "c"]]
 
@@ -187,6 +188,11 @@ def test_pending_points_lower_the_variance_as_if_they_were_told(rng, crossover):
     variance = dense_posterior(RBF(0.4)(every), np.arange(33), np.zeros(33), 0.01)[1]
     np.testing.assert_allclose(model.shrunk(places, pending)[1], variance[33:], atol=1e-5)
     assert (model.predict(places)[1] > variance[33:] + 1e-6).any()
+    more = np.vstack([X, places[:1]])  # one more point is told, and the same ones are pending
+    model.observe(more, np.sin(more).sum(axis=1), rng)
+    after = model.shrunk(places, pending)[1]
+    np.testing.assert_array_equal(after, model.shrunk(places, pending.copy())[1])  # nothing stale is left
+    assert (variance[33:] > after + 1e-4).any()
 
 
 def test_asked_points_are_pending_until_told_or_forgotten():
@@ -449,18 +455,43 @@ def test_few_sides_that_matter_are_found_among_many():
 
 
 def test_a_search_that_is_done_here_looks_elsewhere():
-    """Where little is promised and nothing has risen, every second point is unlike the best."""
+    """Where little is promised and nothing has risen, every second point outside of the region of trust does."""
     box = BoxUCB([(0.0, 1.0)] * 2, random_state=0)
     box.run(lambda x: float(np.sin(14 * x[0]) * np.cos(11 * x[1])), 45)
     asked = []
     for _ in range(6):
         done = box._is_done(-10.0) and not box._is_done(0.0)
-        asked.append((box._asked % 2 == 1, done, box.space.encode(box.ask())))
+        row = box.space.encode(box.ask())
+        asked.append((box._asked % 2 == 0 and box._asked % 3 > 0, done, row))
         box.set_pending([])
     best = box._rows[[box.best_.index]]
     like = [box._surface.likeness(row[None, :], best)[0] for second, done, row in asked if second and done]
-    assert len(like) == 3
+    assert len(like) == 2
     assert max(like) < 0.5
+
+
+def test_the_region_of_trust_is_that_of_the_literal_rule(rng):
+    for _ in range(300):
+        n, rise = int(rng.integers(1, 120)), rng.choice([0.0, 0.03, 0.2, 1.0])
+        values, first = rng.standard_normal(n) + rise * np.arange(n), int(rng.integers(1, n + 1))
+        least, sides = rng.choice([0.0, 0.1, 1.0]), int(rng.integers(1, 8))
+        assert trusted(values, first, least, sides) == literal_region(values, first, least, sides)
+
+
+@pytest.mark.parametrize("bounds", [[(0.0, 1.0), (-3.0, 9.0)], [(0.0, 1.0), Integer(1, 50), ["a", "b"]]])
+def test_every_third_point_lies_in_the_region_of_trust(bounds):
+    box = BoxUCB(bounds, random_state=0)
+    box.run(lambda x: -((x[0] - 0.3) ** 2) - 0.01 * x[1], 29)
+    half = 0.5 * trusted(box.rewards_, box.n_initial, box._notable, len(bounds)) * box._surface.widths
+    best = box._rows[box.best_.index]
+    gaps = []
+    for _ in range(9):
+        gaps.append((np.abs(box.space.encode(box.ask()) - best)[:2] / half[:2]).max())
+        if box._asked % 3:
+            box.forget(box.pending_[-1])
+    whole = 1.0 if box.space.is_real else 1.0 + 0.5 / 49 / half[1]  # a whole number is the nearest
+    assert max(gaps[::3]) <= whole + 1e-9
+    assert len({box.space.encode(point).tobytes() for point in box.pending_}) == 3  # pending points are respected
 
 
 def test_constraints_are_satisfied_and_the_best_point_is_one_that_does():

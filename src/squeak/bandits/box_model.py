@@ -72,10 +72,14 @@ class BoxDictionary:
         residual, signal = two_terms(z, diagonal(self.features.kernel, X), self.solver)
         return z @ self.weights, residual + self.ridge * signal
 
-    def covariance_between(self, X: Array, Y: Array) -> Array:
-        """Return the posterior covariance of f at some rows with f at others."""
-        change = self.ridge * self.solver - np.eye(len(self.solver))
-        return block(self.features.kernel, X, Y) + self.features.block(X) @ change @ self.features.block(Y).T
+    def moved(self, Y: Array) -> Array:
+        """Return (λV⁻¹ − I)z(y)ᵀ, a column for each row: with it z(x) gives what the points changed of k(x, y)."""
+        return np.asarray((self.ridge * self.solver - np.eye(len(self.solver))) @ self.features.block(Y).T)
+
+    def covariance_between(self, X: Array, Y: Array, moved: Array | None = None) -> Array:
+        """Return the posterior covariance of f at some rows with f at others, whose :meth:`moved` may be given."""
+        moved = self.moved(Y) if moved is None else moved
+        return np.asarray(block(self.features.kernel, X, Y) + self.features.block(X) @ moved)
 
 
 STATE = {
@@ -105,10 +109,11 @@ class BoxModel:
     """The points told since the last dictionary, which may not see them."""
     recent_sum: float = 0.0
     """The sum of their variances over λ."""
+    _kept: tuple[Array, tuple[Array, Array, Array]] | None = None
 
     def refit(self, X: Array, y: Array, kernel: Any, noise: float, centre: float, rng: np.random.Generator) -> None:
         """Take new hyper-parameters and all points."""
-        self.kernel, self.noise, self.centre, self.posterior = kernel, noise, centre, None
+        self.kernel, self.noise, self.centre, self.posterior, self._kept = kernel, noise, centre, None, None
         if len(X) > self.crossover:
             self._draw(X, y, rng)
             return
@@ -136,7 +141,7 @@ class BoxModel:
 
     def observe(self, X: Array, y: Array, rng: np.random.Generator) -> None:
         """Take in the last point of ``X``."""
-        model, value = self.posterior, float(y[-1]) - self.centre
+        model, value, self._kept = self.posterior, float(y[-1]) - self.centre, None
         if isinstance(model, BoxDictionary):
             self.recent_sum += model.observe(X[-1], value)
             self.recent.append(X[-1].copy())
@@ -161,15 +166,30 @@ class BoxModel:
     def shrunk(self, X: Array, pending: Array) -> tuple[Array, Array]:
         """Return mean and variance, the variance as if the pending points were told."""
         mean, variance = self.predict(X)
-        if isinstance(self.posterior, BoxDictionary):  # what came since must lower it, in the atoms' span or not
-            pending = np.vstack([pending, *self.recent])
-        if len(pending) == 0:
+        rows, factor, moved = self._expected(pending)
+        if len(rows) == 0:
             return mean, variance
         assert self.posterior is not None
-        among = self.posterior.covariance_between(pending, pending)
-        factor = inverse_factor(among + (self.noise**2 + 1e-8) * np.eye(len(pending)))
-        whitened = self.posterior.covariance_between(X, pending) @ factor.T
+        more = (moved,) if isinstance(self.posterior, BoxDictionary) else ()
+        whitened = self.posterior.covariance_between(X, rows, *more) @ factor.T
         return mean, np.maximum(variance - np.einsum("ij,ij->i", whitened, whitened), 0.0)
+
+    def _expected(self, pending: Array) -> tuple[Array, Array, Array]:
+        """Return points that must lower the variance, L⁻¹ of their covariance, and what the dictionary moved there.
+
+        They are kept until the model changes or another array is given.
+        """
+        if self._kept is None or self._kept[0] is not pending:
+            model, rows, factor, moved = self.posterior, pending, np.zeros((0, 0)), np.zeros((0, 0))
+            if isinstance(model, BoxDictionary):  # what came since must lower it, in the atoms' span or not
+                rows = np.vstack([pending, *self.recent])
+            if len(rows):
+                assert model is not None
+                moved = model.moved(rows) if isinstance(model, BoxDictionary) else moved
+                among = model.covariance_between(rows, rows)
+                factor = inverse_factor(among + (self.noise**2 + 1e-8) * np.eye(len(rows)))
+            self._kept = (pending, (rows, factor, moved))
+        return self._kept[1]
 
 
 def _distinct(X: Array) -> tuple[IntArray, IntArray]:

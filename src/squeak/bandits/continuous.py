@@ -16,7 +16,7 @@ from squeak.bandits.box_points import PointsTold
 from squeak.bandits.fronts import Direction, non_dominated
 from squeak.bandits.posterior import improvement, upper_bound
 from squeak.bandits.runs import Best, Runs, check_factor
-from squeak.bandits.searching import SOBOL, candidates, due, refined
+from squeak.bandits.searching import SOBOL, candidates, due, nearby, refined, trusted
 from squeak.bandits.space import Space
 from squeak.bandits.state import SavedBox
 from squeak.bandits.surface import Surface
@@ -30,13 +30,16 @@ LITTLE = 3e-3
 """An expected improvement below this part of the better half's spread is little: the search here is done."""
 
 STILL = 10
-"""So many trials without a notable rise of the best value make every second trial look elsewhere."""
+"""So many trials without a notable rise of the best value make every second of the others look elsewhere."""
 
 LIKE = 0.5
 """Elsewhere is where the prior's correlation with the best point is below this."""
 
 FAINT = 7.0
 """Elsewhere must promise at least exp(−7) of what is promised here."""
+
+LOCALLY = 3
+"""Every third trial looks in the region of trust around the best point, and nowhere else."""
 
 CAUTION = 6.0
 """The power of the chance that a trial does not fail: a border between labels looks like noise, and too likely."""
@@ -49,7 +52,10 @@ class BoxUCB(SavedBox, PointsTold, Runs):
     and refines the most promising. Values are centred and scaled. Widths and noise are fitted by marginal
     likelihood whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is
     exact. Then it is computed on a dictionary of at most ``max_atoms`` of them, and the cost of a step grows little
-    with their number. When little is left to gain around the best point, every second step looks elsewhere.
+    with their number. Every third step looks only in a region of trust around the best point. Its sides are
+    proportional to the fitted widths; they double when the best value rises three times in a row, halve after
+    max(4, sides) trials without a rise, and begin anew after six halvings. When little is left to gain around the
+    best point, every second of the other steps looks elsewhere.
 
     Parameters
     ----------
@@ -92,7 +98,8 @@ class BoxUCB(SavedBox, PointsTold, Runs):
     Huang, Allen, Notz and Zeng (2006), Global optimization of stochastic black-box systems via sequential kriging
     meta-models, equation 10, for the augmented expected improvement. Golovin and Zhang (2020), Random hypervolume
     scalarizations for provable multi-objective black box optimization. Gardner et al. (2014), Bayesian optimization
-    with inequality constraints.
+    with inequality constraints. Eriksson et al. (2019), Scalable global optimization via local Bayesian
+    optimization, for the region of trust.
 
     Examples
     --------
@@ -299,7 +306,7 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         return which[np.argsort(-values[which], kind="stable")[:4]]
 
     def _next(self, rng: np.random.Generator) -> Array:
-        """Return the row with the largest score; every second time elsewhere, where little is left to gain."""
+        """Return the row with the largest score; now and then near the best point only, or far from it."""
         X = self._rows[: self.n_told_]
         pending = np.array(self._pending).reshape(-1, self.space.width)
         leaders = X[self._leaders(rng)]
@@ -308,6 +315,8 @@ class BoxUCB(SavedBox, PointsTold, Runs):
             self._incumbent = max(float(reached[self._allowed].max()), 0.0) if self._leading else 0.0
         else:
             self._incumbent = float(self._model.predict(leaders)[0].max())
+        if self._asked % LOCALLY == 0 and self._leading and self.objectives == 1 and isinstance(self.beta, str):
+            return self._near(leaders[0], pending, rng)
         rows = due(self.space, candidates(self.space, self._sobol, leaders, rng), np.vstack([X, pending]))
         scores = self._scores(rows, pending)
 
@@ -322,13 +331,28 @@ class BoxUCB(SavedBox, PointsTold, Runs):
                 )
         return refined(self.space, rows, scores, lambda tries: self._scores(tries, pending), rng)
 
+    def _near(self, best: Array, pending: Array, rng: np.random.Generator) -> Array:
+        """Return the row with the largest score in the region of trust around the best point."""
+        values = np.where(self._allowed, self._values[: self.n_told_], -np.inf)
+        length = trusted(values, self.n_initial, self._notable, len(self.space.sides))
+        half = 0.5 * length * self._surface.widths
+        rows = nearby(self.space, self._sobol, best, half, rng)
+        scores, within = self._scores(rows, pending), (best - half, best + half)
+        return refined(
+            self.space, rows, scores, lambda tries: self._scores(tries, pending), rng, 0.2 * length, within
+        )
+
+    @property
+    def _notable(self) -> float:
+        """The least rise of the best value that counts."""
+        return self._surface.spread * (1e-3 + self._surface.noise)
+
     def _is_done(self, promised: float) -> bool:
         """Tell whether little is promised around the best point, and its value has not risen of late."""
         if self.objectives > 1 or not isinstance(self.beta, str) or not promised < math.log(LITTLE):
             return False
         top = np.maximum.accumulate(self._values[: self.n_told_])
-        notable = self._surface.spread * (1e-3 + self._surface.noise)
-        return int(np.count_nonzero(top >= top[-1] - notable)) >= STILL
+        return int(np.count_nonzero(top >= top[-1] - self._notable)) >= STILL
 
     @property
     def best_(self) -> Best:

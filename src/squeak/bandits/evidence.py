@@ -109,6 +109,7 @@ class _Likelihood:
         self.total = float(counts.sum())
         self.within = max(square_sum - float(counts @ self.means**2), 0.0)
         self.landmarks = landmarks
+        self._root: Array = np.zeros((0, 0))  # L⁻¹ of M = LLᵀ, where best was called last
 
     def best(self, kernel: Any, ratio: float, amplitude: float | None, mean: float | None) -> tuple[float, ...]:
         """Return (log p, amplitude, mean) for the kernel times amplitude, λ = ratio·amplitude; None: the best."""
@@ -127,16 +128,13 @@ class _Likelihood:
     def slopes(self, kernel: Any, ratio: float, amplitude: float, mean: float) -> tuple[Array, float]:
         """Return the derivatives of log p by the logarithms of each column's width, and by that of λ.
 
-        Of an RBF or Matern, scaled or not, where amplitude and mean are those of :meth:`best`. With M of the
-        module's head for amplitude 1, α = M⁻¹(ȳ − m) and W = M⁻¹ − ααᵀ/amplitude, the derivative by anything that
-        moves M is −½·Σ W∘∂M; one by the log width of column c is ½·Σ_ij W_ij·k′_ij·(x_ic − x_jc)²/width_c², where
-        ∇k = k′·(x − y)/width².
+        Of an RBF or Matern, scaled or not, for which :meth:`best` was called last, and gave amplitude and mean.
+        With M of the module's head for amplitude 1, α = M⁻¹(ȳ − m) and W = M⁻¹ − ααᵀ/amplitude, the derivative by
+        anything that moves M is −½·Σ W∘∂M; one by the log width of column c is
+        ½·Σ_ij W_ij·k′_ij·(x_ic − x_jc)²/width_c², where ∇k = k′·(x − y)/width².
         """
         X, factor = np.asarray(self.rows, dtype=np.float64), kernel.factor if isinstance(kernel, Scaled) else 1.0
-        inner = kernel.kernel if isinstance(kernel, Scaled) else kernel
-        M = gram(kernel, X)
-        M[np.diag_indices_from(M)] += ratio / self.counts
-        root = inverse_factor(M)
+        inner, root = kernel.kernel if isinstance(kernel, Scaled) else kernel, self._root
         alpha = root.T @ (root @ (self.means - mean))
         W = root.T @ root - np.multiply.outer(alpha, alpha / amplitude)
         by_noise = float(W.diagonal() @ (ratio / self.counts)) + self.total - len(self.counts)
@@ -150,7 +148,7 @@ class _Likelihood:
         if self.landmarks is None:
             M = gram(kernel, self.rows)
             M[np.diag_indices_from(M)] += ridge / self.counts
-            factor = inverse_factor(M)
+            self._root = factor = inverse_factor(M)
             both = factor @ np.column_stack([self.means, np.ones(len(self.means))])
             return -2.0 * float(np.log(factor.diagonal()).sum()), both[:, 0], both[:, 1], 0.0
         features = TriangularFeatures(kernel, take(self.rows, self.landmarks))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,12 @@ STARTS = 32
 FEW = 20
 """Points around the best ones differ from them in about so many columns at most."""
 
+LENGTH, DOUBLED, HALVED = 0.4, 2, 5
+"""The region of trust begins with this length, and is doubled or halved so often at most."""
+
+IN_A_ROW, PATIENCE = 3, 4
+"""So many rises of the best value in a row double it; so many trials without one, at least, halve it."""
+
 
 def candidates(space: Space, sobol: Array, leaders: Array, rng: np.random.Generator) -> Array:
     """Return rows to look at: the Sobol points, moved by a random shift, and points around the leaders."""
@@ -38,6 +45,37 @@ def candidates(space: Space, sobol: Array, leaders: Array, rng: np.random.Genera
     steps *= rng.random((LOCAL, width)) < min(max(0.5, 2.0 / width), FEW / width)
     around = space.jumped(leaders[rng.integers(0, len(leaders), LOCAL)] + steps, JUMP, rng)
     return np.vstack([shifted, space.snap(around)])
+
+
+def trusted(values: Array, first: int, least: float, sides: int) -> float:
+    """Return the length of the region of trust that the values made, in the order they were told.
+
+    What counts is whether the best value rises by more than ``least``, after the ``first`` values. A region
+    that was halved more often than ``HALVED`` begins anew.
+    """
+    top = np.maximum.accumulate(values)
+    rises = np.flatnonzero(values[first:] > top[first - 1 : -1] + least).tolist()
+    patience, halved, row, last = max(PATIENCE, sides), 0, 0, -1
+    for at in [*rises, len(values) - first]:
+        halved += (at - last - 1) // patience
+        halved = halved if halved <= HALVED else (halved - HALVED - 1) % (HALVED + 1)
+        row = row + 1 if at == last + 1 else 1
+        if row == IN_A_ROW and at < len(values) - first:
+            halved, row = max(halved - 1, -DOUBLED), 0
+        last = at
+    return float(LENGTH * 2.0**-halved)
+
+
+def nearby(space: Space, sobol: Array, centre: Array, half: Array, rng: np.random.Generator) -> Array:
+    """Return rows at most ``half`` from a row in each column: spread evenly, and closer to it."""
+    width = space.width
+    units = (sobol[: SOBOL // 2, np.arange(width) % sobol.shape[1]] + rng.random(width)) % 1.0
+    moved = rng.random(units.shape) < min(1.0, FEW / width)
+    moved[np.arange(len(units)), rng.integers(0, width, len(units))] = True
+    scales = np.array([0.5, 0.125, 0.03])[rng.integers(0, 3, LOCAL)]
+    steps = np.clip(scales[:, None] * rng.standard_normal((LOCAL, width)), -1.0, 1.0)
+    steps *= rng.random((LOCAL, width)) < min(max(0.5, 2.0 / width), FEW / width)
+    return space.snap(centre + half * np.vstack([(2.0 * units - 1.0) * moved, steps]))
 
 
 def due(space: Space, rows: Array, tried: Array) -> Array:
@@ -67,18 +105,26 @@ def starts(space: Space, rows: Array, scores: Array) -> IntArray:
 
 
 def refined(
-    space: Space, rows: Array, scores: Array, score: Callable[[Array], Array], rng: np.random.Generator
+    space: Space,
+    rows: Array,
+    scores: Array,
+    score: Callable[[Array], Array],
+    rng: np.random.Generator,
+    reach: float = 0.1,
+    within: tuple[Any, Any] = (-np.inf, np.inf),
 ) -> Array:
-    """Return the row with the largest score after rounds of random moves that shrink."""
+    """Return the row with the largest score after rounds of random moves that shrink.
+
+    ``reach`` is the spread of the first moves, and ``within`` the least and the largest row that they may lead to.
+    """
     best = starts(space, rows, scores)
     rows, scores, width = rows[best], scores[best], space.width
     each, chance = np.arange(len(rows)), min(1.0, FEW / width)
-    reach = 0.1
     for _ in range(ROUNDS):
         moves = reach * rng.standard_normal((len(rows), 24, width))
         if chance < 1.0:
             moves *= rng.random(moves.shape) < chance
-        tries = space.snap((rows[:, None, :] + moves).reshape(-1, width))
+        tries = space.snap(np.clip((rows[:, None, :] + moves).reshape(-1, width), *within))
         found = score(tries).reshape(len(rows), 24)
         pick = found.argmax(axis=1)
         better = found[each, pick] > scores

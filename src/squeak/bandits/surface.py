@@ -106,6 +106,14 @@ class Surface:
         floor = 9.0 * LEAST_NOISE**2 * float(diagonal(self.model.kernel, np.zeros((1, self.space.width)))[0])
         return math.sqrt(max(self.model.noise**2 - floor, 0.0))
 
+    @property
+    def widths(self) -> Array:
+        """The width of each column over their geometric mean, from 0.1 to 10; 1 where the kernel has none."""
+        inner = getattr(self.model.kernel, "kernel", self.model.kernel)
+        logs = np.log(np.asarray(getattr(inner, "length_scale", 1.0), dtype=np.float64))
+        ratio = np.exp(np.broadcast_to(logs - logs.mean(), (self.space.width,)))
+        return np.asarray(np.clip(ratio, 0.1, 10.0))
+
     def log_chance(self, X: Array, pending: Array) -> Array:
         """Return log P(value ≤ 0), the chance that a constraint holds."""
         mean, variance = self.model.shrunk(X, pending)

@@ -42,12 +42,13 @@ def whole() -> Found:
     return found
 
 
-def mean_ranks(found: Found, streams: Sequence[str], methods: Sequence[str]) -> tuple[dict[str, float], int]:
-    """Return the mean rank of each method, over the streams and seeds that all of them have, and their number."""
+def mean_ranks(found: Found, streams: Sequence[str]) -> tuple[dict[str, float], int]:
+    """Return the mean rank of each method that was run on all streams, over the seeds that they share, and how many."""
+    methods = [name for name in TITLES if all(name in found.get(stream, {}) for stream in streams)]
     places = []
     for stream in streams:
-        runs = [found.get(stream, {}).get(method, {}) for method in methods]
-        for seed in sorted(set.intersection(*(set(of_method) for of_method in runs))):
+        runs = [found[stream][method] for method in methods]
+        for seed in sorted(set.intersection(*(set(of_method) for of_method in runs))) if runs else ():
             errors = np.array([of_method[seed]["error"] for of_method in runs])
             places.append([(errors < e).sum() + ((errors == e).sum() + 1) / 2 for e in errors])
     if not places:
@@ -55,11 +56,16 @@ def mean_ranks(found: Found, streams: Sequence[str], methods: Sequence[str]) -> 
     return dict(zip(methods, np.mean(places, axis=0).tolist(), strict=True)), len(places)
 
 
+def mean_error(runs: dict[int, dict[str, Any]]) -> float:
+    """Return the mean over the seeds."""
+    return float(np.mean([r["error"] for r in runs.values()]))
+
+
 def cell(runs: dict[int, dict[str, Any]], best: float, shared: int) -> str:
     """Return a mean error, bold where it is the least, with the number of seeds where it is not that of all."""
     if not runs:
         return "–"
-    mean = float(np.mean([r["error"] for r in runs.values()]))
+    mean = mean_error(runs)
     shown = f"**{mean:.3f}**" if mean == best else f"{mean:.3f}"
     return shown if len(runs) == shared else f"{shown} ({len(runs)})"
 
@@ -67,10 +73,8 @@ def cell(runs: dict[int, dict[str, Any]], best: float, shared: int) -> str:
 def error_table(found: Found, streams: Sequence[str], methods: Sequence[str]) -> str:
     """Return the mean errors of methods on streams, the mean rank and the time per row."""
     streams = [stream for stream in streams if stream in found]
-    ranks, counted = mean_ranks(found, streams, methods)
-    means = {
-        s: [np.mean([r["error"] for r in found[s][m].values()]) for m in methods if m in found[s]] for s in streams
-    }
+    ranks, counted = mean_ranks(found, streams)
+    means = {s: [mean_error(found[s][m]) for m in methods if m in found[s]] for s in streams}
     shared = {s: max(len(runs) for runs in found[s].values()) for s in streams}
     counts = [f"{s} ({shared[s]} seed{'s' if shared[s] > 1 else ''})" if s in MADE else s for s in streams]
     lines = [
@@ -80,7 +84,7 @@ def error_table(found: Found, streams: Sequence[str], methods: Sequence[str]) ->
     for method in sorted(methods, key=lambda name: ranks.get(name, 99.0)):
         times = [r["microseconds"] for s in streams for r in found[s].get(method, {}).values()]
         cells = [cell(found[s].get(method, {}), min(means[s]), shared[s]) for s in streams]
-        rank = f"{ranks[method]:.1f}" if ranks else "–"
+        rank = f"{ranks[method]:.1f}" if method in ranks else "–"
         spread = f"{min(times):.0f} to {max(times):.0f}" if max(times) >= 1 else "below 1"
         lines.append(f"| {TITLES[method]} | {' | '.join(cells)} | {rank} | {spread} |")
     return "\n".join(lines)
@@ -98,7 +102,7 @@ def streams_page() -> str:
 ## streams: learners that see each row once, in order
 
 Each method predicts a row before it learns it, on one thread. Errors are the part of wrong labels, and for `nycflights` and `friedman` the mean squared error divided by the variance of the targets. A rank of 1 is the least
-error of all methods on a stream. All methods have their defaults; river {version("river")} has no kNN with a drift detector, so its kNN keeps a window. The time is processor time, measured while the machine did other work.
+error of all methods on a stream; methods that were not run on all streams have none. All methods have their defaults; river {version("river")} has no kNN with a drift detector, so its kNN keeps a window. The time is processor time, measured while the machine did other work.
 
 The first table has six streams that river generates, with drift, {MOST_ROWS:,} rows each. **They played no part in any choice of a setting**, and were first looked at when this table was measured.
 

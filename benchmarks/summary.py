@@ -8,6 +8,8 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from benchmarks.common import RESULTS
+from benchmarks.streams import MADE
+from benchmarks.streams_page import TITLES, mean_error, mean_ranks, whole
 from benchmarks.tables_data import APART
 from benchmarks.tables_methods import METHODS
 from benchmarks.tables_page import by_split, table_ratio
@@ -56,6 +58,34 @@ def splits_words(splits: int) -> str:
     return "one random split of each table" if splits == 1 else f"up to {splits} random splits of each table"
 
 
+def streams_facts() -> dict[str, Any]:
+    """Return mean ranks on streams that played no part in choosing settings, and the times of two methods per row."""
+    found = whole()
+    ranks, runs = mean_ranks(found, list(MADE))
+    speed = {
+        name: median(r["microseconds"] for stream in MADE for r in found[stream][name].values())
+        for name in ("mixed", "arf")
+    }
+    return {"ranks": ranks, "runs": runs, "arf_time": speed["arf"] / speed["mixed"]}
+
+
+def searches_facts() -> dict[str, Any]:
+    """Return mean ranks on functions that played no part in choosing settings, wins, and the time of a step."""
+    found = result("searches")
+    steps = {
+        name: median(methods[name]["ms"] for methods in found["functions"].values() if name in methods)
+        for name in ("squeak", "GPSampler")
+    }
+    unseen = {name: parts["unseen"] for name, parts in found["pairs"].items()}
+    return {**found["ranks"]["unseen"], "pairs": unseen, "step": steps["GPSampler"] / steps["squeak"]}
+
+
+def largest_dictionary() -> dict[str, Any]:
+    """Return the run of the longest stream that a dictionary was learned from."""
+    runs = [r for r in result("scale")["runs"] if r["stage"] == "dictionary"]
+    return max(runs, key=lambda r: r["rows"])
+
+
 def labels_fact(data: str, labels: int) -> tuple[float, float]:
     """Return the accuracy of HarmonicClassifier and of the better of two settings of LabelSpreading."""
     row = next(r for r in result("graphs")["learning"] if r["data"] == data and r["labels"] == labels)
@@ -64,25 +94,20 @@ def labels_fact(data: str, labels: int) -> tuple[float, float]:
 
 def first_screen() -> str:
     """Return the list of README's first screen: who gains, and by how much."""
-    tables, online, files = tables_facts(), result("online"), result("files")
+    tables, streams, searches, long = tables_facts(), streams_facts(), searches_facts(), largest_dictionary()
     apart, fit = tables["apart"], result("falkon")["parts"]["nycflights-1000"]
-    stream = online["peers"]["cadata"]
-    box = result("bandits")["bayes_opt"]
-    better = [name for name, r in box.items() if median(r["ours"]) < median(r["theirs"])]
     ours, theirs = labels_fact("cora", 20)
-    unseen = online["unseen"].values()
-    ahead = sum(facts["ConKons"]["mean"] < min(facts["FOGD"]["mean"], facts["NOGD"]["mean"]) for facts in unseen)
     return f"""
 - **You have a table and one column to predict.** `AutoRegressor` and `AutoClassifier` take a data frame with numbers, text, dates and gaps. On {apart["lightgbm"]["tables"]} tables that played no part in
   choosing our settings, their error is {percent(apart["lightgbm"]["ratio"])} than LightGBM's, {percent(apart["hist"]["ratio"])} than HistGradientBoosting's and {percent(apart["catboost"]["ratio"])} than CatBoost's (geometric means,
   everything at its defaults, {splits_words(tables["splits"])}). On {len(tables["lost"])} of all {len(tables["best"])} tables some other library is better, and
   our fits take far longer: {fit_time("lightgbm")[0]:.0f} times the processor time of LightGBM and {fit_time("catboost")[0]:.1f} times that of CatBoost.
-- **Your rows arrive as a stream.** `ConKonsRegressor` learns each row as it comes. On cadata (house prices) it is {times(stream["river singly over squeak"]["median"])} faster than river's `RBFSampler` with SGD, and its loss is
-  {stream["squeak singly"]["loss"]:.4f} where river's is {stream["river singly"]["loss"]:.4f}. On {ahead} of {len(unseen)} data sets that played no part in choosing settings it has a lower loss than two tuned first-order learners.
-- **Each evaluation of your function is expensive.** `minimize` searches a box by Bayesian optimisation. After 100 evaluations it is nearer to the minimum than bayes_opt on {len(better)} of {len(box)} test functions, and a step is
-  {min(r["speed"]["median"] for r in box.values()):.0f} to {max(r["speed"]["median"] for r in box.values()):.0f} times faster.
+- **Your rows arrive as a stream.** `MixedKonsRegressor` and `MixedKonsClassifier` learn each row as it comes, and follow streams that change. On six streams of river with drift, which played no part in choosing our settings, their mean rank by error is {streams["ranks"]["mixed"]:.1f}
+  of {len(streams["ranks"])} methods; river's adaptive random forest has {streams["ranks"]["arf"]:.1f} and takes {times(streams["arf_time"])} as long per row.
+- **Each evaluation of your function is expensive.** `minimize` searches a box by Bayesian optimisation. In {searches["searches"]} searches of six functions that played no part in choosing our settings, its mean rank after 100 evaluations is {searches["mean"]["squeak"]:.1f}; Optuna's TPE has {searches["mean"]["TPE"]:.1f}
+  and its `GPSampler` {searches["mean"]["GPSampler"]:.1f}, with steps that take {times(searches["step"])} as long.
 - **You have a graph and few labels.** `HarmonicClassifier` labels {ours:.0f}% of the nodes of cora (papers that cite each other) correctly from 20 labels; scikit-learn's `LabelSpreading` labels {theirs:.0f}%.
-- **Kernel methods do not fit into your memory.** One pass over a Parquet file of {files["rows"]:,} rows needs {files["parquet"]["peak_mb"]:.0f} MB in all. On {fit["rows"]:,} flights `KernelRidge` fits
+- **Kernel methods do not fit into your memory.** The rows that matter of a stream of {long["rows"]:,} rows are found in one pass of {long["seconds"] / 60:.0f} minutes with {long["peak_mb"]:.0f} MB of memory. On {fit["rows"]:,} flights `KernelRidge` fits
   {times(fit["speed"]["theirs"])} faster than scikit-learn's `Nystroem` + `Ridge`, with the same test error.
 """
 
@@ -90,6 +115,13 @@ def first_screen() -> str:
 def which_tool() -> str:
     """Return the table of docs/which-tool.md: each library, where squeak was better and where it was not."""
     tables, online, graphs = tables_facts(), result("online")["peers"], result("graphs")
+    streams, searches, errors = streams_facts(), searches_facts(), whole()
+    lost_streams = "; ".join(
+        f"{stream}: error {mine:.3f}, {TITLES[best].split(': ')[-1]} {least:.3f}"
+        for stream in MADE
+        if (mine := mean_error(errors[stream]["mixed"])) > (least := min(map(mean_error, errors[stream].values())))
+        for best in [min(errors[stream], key=lambda name: mean_error(errors[stream][name]))]
+    )
     apart, best = tables["apart"], tables["best"]
     lost = ", ".join(
         f"{name} ({percent(best[name]['ratio'])} than {METHODS[best[name]['peer']].title})"
@@ -102,10 +134,8 @@ def which_tool() -> str:
     fits = [r["speed"]["theirs"] for r in parts]
     half = result("half")["table"]
     leverage = graphs["leverage"]
-    box = result("bandits")["bayes_opt"]
     (cora, cora_theirs), (usps, usps_theirs) = labels_fact("cora", 20), labels_fact("usps", 100)
     searched = apart.get("lightgbm_searched")
-    worse = [name for name, r in box.items() if median(r["ours"]) > median(r["theirs"])]
     dense, sparse = max(graphs["dense"], key=lambda r: r["faster"]), min(graphs["dense"], key=lambda r: r["degree"])
     uniform = half["casp"]["sizes"]["400"]
     return f"""
@@ -118,8 +148,9 @@ defaults{f"; {percent(searched['ratio'])} than that of LightGBM after a random s
 | scikit-learn: `LabelSpreading` | cora, 20 labels: {cora:.1f}% of the nodes are labelled correctly, theirs {cora_theirs:.1f}% | usps, 100 labels: {usps:.1f}%, theirs {usps_theirs:.1f}% |
 | scikit-learn: `RBFSampler` + SGD | loss {online["casp"]["squeak blocks"]["loss"]:.3f} on casp in blocks of 1,000 rows, theirs {online["casp"]["scikit-learn blocks"]["loss"]:.3f} | blocks of 1,000 rows: only {times(online["casp"]["scikit-learn blocks over squeak"]["median"])} faster |
 | river: `RBFSampler` + SGD | row by row {times(online["cadata"]["river singly over squeak"]["median"])} (cadata) and {times(online["casp"]["river singly over squeak"]["median"])} (casp) faster, with a lower loss | trees and forests: squeak has no such models |
-| bayes_opt (in place of Optuna and BoTorch, with which we have not measured ourselves) | a step is {min(r["speed"]["median"] for r in box.values()):.0f} to {max(r["speed"]["median"] for r in box.values()):.0f} times faster, and the regret after 100 steps is lower on {len(box) - len(worse)} of {len(box)} functions | \
-{"; ".join(f"{name}: regret {median(box[name]['ours']):.2f}, theirs {median(box[name]['theirs']):.2f}" for name in worse) or "none of those measured"} |
+| river: forests and trees | mean rank {streams["ranks"]["mixed"]:.1f} on six generated streams with drift, the adaptive random forest {streams["ranks"]["arf"]:.1f} at {times(streams["arf_time"])} the time per row | {lost_streams} |
+| Optuna: TPE, `GPSampler`, CMA-ES | better after 100 evaluations in {searches["pairs"]["TPE"]["better"]:.0f} of {searches["pairs"]["TPE"]["searches"]}, {searches["pairs"]["GPSampler"]["better"]:.0f} of {searches["pairs"]["GPSampler"]["searches"]} and {searches["pairs"]["CMA-ES"]["better"]:.0f} of {searches["pairs"]["CMA-ES"]["searches"]} searches of functions that played no part in choosing settings | a step takes longer than one of TPE or CMA-ES; pruning of trials |
+| BoTorch, bayes_opt | better in {searches["pairs"]["BoTorch"]["better"]:.0f} of {searches["pairs"]["BoTorch"]["searches"]} and {searches["pairs"]["bayes_opt"]["better"]:.0f} of {searches["pairs"]["bayes_opt"]["searches"]} of these searches: too few to say more | acquisition functions and models of your own |
 | networkit: `ApproxSpanningEdge` | leverage of the edges of ego_twitter {times(leverage["ego_twitter"]["ratio"]["networkit"]["median"])} faster; median error {leverage["ego_twitter"]["errors"]["squeak"]["median"]:.3f}, theirs {leverage["ego_twitter"]["errors"]["networkit"]["median"]:.3f} | \
 ego_facebook: only {times(leverage["ego_facebook"]["ratio"]["networkit"]["median"])} faster |
 | the same graph without a sparsifier | a linear solve on {dense["graph"]} (mean degree {dense["degree"]:.0f}) is {times(dense["faster"])} faster on the sparsifier | {sparse["graph"]} (mean degree {sparse["degree"]:.0f}) keeps {100 * sparse["kept"]:.0f}% of its edges, and nothing is gained |

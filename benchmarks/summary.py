@@ -102,7 +102,7 @@ def first_screen() -> str:
   choosing our settings, their error is {percent(apart["lightgbm"]["ratio"])} than LightGBM's, {percent(apart["hist"]["ratio"])} than HistGradientBoosting's and {percent(apart["catboost"]["ratio"])} than CatBoost's (geometric means,
   everything at its defaults, {splits_words(tables["splits"])}). On {len(tables["lost"])} of all {len(tables["best"])} tables some other library is better, and
   our fits take far longer: {fit_time("lightgbm")[0]:.0f} times the processor time of LightGBM and {fit_time("catboost")[0]:.1f} times that of CatBoost.
-- **Your rows arrive as a stream.** `MixedKonsRegressor` and `MixedKonsClassifier` learn each row as it comes, and follow streams that change. On six streams of river with drift, which played no part in choosing our settings, their mean rank by error is {streams["ranks"]["mixed"]:.1f}
+- **Your rows arrive as a stream.** `MixedKonsRegressor` and `MixedKonsClassifier` learn each row as it comes, and follow streams that change. On six streams of river with drift (one seed each), which played no part in choosing our settings, their mean rank by error is {streams["ranks"]["mixed"]:.1f}
   of {len(streams["ranks"])} methods; river's adaptive random forest has {streams["ranks"]["arf"]:.1f} and takes {times(streams["arf_time"])} as long per row.
 - **Each evaluation of your function is expensive.** `minimize` searches a box by Bayesian optimisation. In {searches["searches"]} searches of six functions that played no part in choosing our settings, its mean rank after 100 evaluations is {searches["mean"]["squeak"]:.1f}; Optuna's TPE has {searches["mean"]["TPE"]:.1f}
   and its `GPSampler` {searches["mean"]["GPSampler"]:.1f}, with steps that take {times(searches["step"])} as long.

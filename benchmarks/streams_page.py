@@ -132,8 +132,8 @@ def draw_streams(found: Found) -> None:
                 curve = np.mean([r["curve"] for r in found[stream][method].values()], axis=0)
                 rows = (np.arange(len(curve)) + 0.5) * MOST_ROWS / len(curve)
                 axis.plot(rows, curve, color=color, lw=1.2, label=TITLES[method].replace("`", ""))
-        axis.set(title=stream, xlabel="rows")
-        axis.set_ylim(0, None)
+        settled = max(max(line.get_ydata()[1:], default=0.0) for line in axis.lines)  # LightGBM begins untrained
+        axis.set(title=stream, xlabel="rows", ylim=(0, 1.1 * settled))
     for axis in axes[:, 0]:
         axis.set_ylabel("error before a row is learned")
     handles, labels = axes.flat[0].get_legend_handles_labels()

@@ -64,7 +64,7 @@ def cluster(security):
         processes=False,  # threads that speak through sockets all the same
         protocol="tls://",
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         security=security,
     ) as cluster:
         yield cluster

@@ -178,7 +178,7 @@ def test_dask_collections_are_sources(frame):
     array = da.from_array(frame[["a", "b", "c", "y"]].to_numpy(), chunks=(1_500, 4))
     collection = dd.from_pandas(frame, npartitions=3)
     local = distributed.LocalCluster(
-        n_workers=1, processes=False, dashboard_address=None, host="127.0.0.1", protocol="tcp://"
+        n_workers=1, processes=False, dashboard_address="127.0.0.1:0", host="127.0.0.1", protocol="tcp://"
     )
     with local, distributed.Client(local):
         for name in whole:

@@ -55,7 +55,7 @@ def empty_cluster():
     """Have a client of a cluster on loopback that has no workers yet; they will be threads of this process."""
     with (
         distributed.LocalCluster(
-            n_workers=0, processes=False, protocol="tcp://", host="127.0.0.1", dashboard_address=None
+            n_workers=0, processes=False, protocol="tcp://", host="127.0.0.1", dashboard_address="127.0.0.1:0"
         ) as cluster,
         distributed.Client(cluster),
     ):

@@ -2,12 +2,17 @@
 
 Workers that die may come back: Dask then runs their tasks again. Where none is at work for :data:`WORKER_WAIT`
 seconds, a :class:`ClusterError` ends the wait, for Dask itself would wait for ever.
+
+Dask reads a message into one piece of memory and lets arrays be views of it that may begin at any byte. NumPy
+multiplies such arrays as copies, in an order of its own, so that last digits would depend on which worker had
+computed what. All that travels is therefore a :class:`_Sent`, whose arrays begin where numbers may.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import pickle
 import secrets
 import time
 import warnings
@@ -16,6 +21,8 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
+
+import numpy as np
 
 from squeak.core.tasks import ClusterError, K, Place
 
@@ -26,6 +33,9 @@ LOOK = 1.0
 """Seconds between two looks at the workers while nothing is completed."""
 
 POLL = 0.01
+ALIGNMENT = 16
+"""Bytes that the address of an array is a multiple of, as those that NumPy makes are."""
+
 FIRST_TRANSFER = 30.0
 """Seconds that results may take to come here at first; twice as many at each new try."""
 
@@ -83,6 +93,52 @@ class _Patience:
         return dict(tasks)
 
 
+class _Sent:
+    """An argument or a result of a task; unpickled, all its arrays are aligned."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        import cloudpickle
+
+        buffers: list[pickle.PickleBuffer] = []
+        apart = buffers.append if protocol >= 5 else None  # below, arrays are copied into the bytes and out of them
+        return _received, (cloudpickle.dumps(self.value, protocol=5, buffer_callback=apart), *buffers)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes of the value as Dask counts them, by which its workers spill and move results."""
+        from dask.sizeof import sizeof
+
+        return int(sizeof(self.value))
+
+
+def _received(pickled: bytes, *buffers: Any) -> _Sent:
+    return _Sent(pickle.loads(pickled, buffers=[_aligned(buffer) for buffer in buffers]))
+
+
+def _aligned(buffer: Any) -> Any:
+    """Return the buffer, or a copy if it begins where no number may."""
+    given = np.frombuffer(buffer, dtype=np.uint8)
+    if given.ctypes.data % ALIGNMENT == 0:
+        return buffer
+    copy = given.copy()
+    copy.flags.writeable = given.flags.writeable
+    return copy.data
+
+
+def _value(arg: Any) -> Any:
+    """Return what was sent; in a list, of each."""
+    if isinstance(arg, list):
+        return [_value(inner) for inner in arg]
+    return arg.value if isinstance(arg, _Sent) else arg
+
+
+def _run(function: _Sent, *args: Any) -> _Sent:
+    """Return the result of a task, ready to travel."""
+    return _Sent(function.value(*map(_value, args)))
+
+
 class Cluster(Place):
     """Tasks on the workers of a Dask cluster; results stay there until they are gathered.
 
@@ -97,7 +153,7 @@ class Cluster(Place):
     --------
     >>> from distributed import Client, LocalCluster
     >>> from squeak.places import Cluster, use
-    >>> local = LocalCluster(n_workers=1, processes=False, dashboard_address=None)
+    >>> local = LocalCluster(n_workers=1, processes=False, dashboard_address=":0")
     >>> with local, Client(local, set_as_default=False) as client, use(Cluster(client)) as there:
     ...     there.map_ordered(abs, [-1, -2])
     [1, 2]
@@ -123,9 +179,17 @@ class Cluster(Place):
         """
         if self.client.status in ("closing", "closed"):
             raise ClusterError(GONE)
+        import distributed
+
+        def sent(arg: Any) -> Any:
+            if isinstance(arg, list):
+                return [sent(inner) for inner in arg]
+            return arg if isinstance(arg, distributed.Future) else _Sent(arg)
+
+        key = f"squeak-{name}-{secrets.token_hex(8)}"
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
-            return self.client.submit(function, *args, key=f"squeak-{name}-{secrets.token_hex(8)}", pure=False)
+            return self.client.submit(_run, _Sent(function), *map(sent, args), key=key, pure=False)
 
     def completed(self, tasks: Sequence[Any]) -> Iterator[Any]:
         """Yield the tasks as they are completed; raise a :class:`ClusterError` where no worker is at work.
@@ -167,7 +231,7 @@ class Cluster(Place):
                 if task.status != "finished":
                     _raise_error_of(task)
             try:
-                return [task.result(timeout=seconds) for task in tasks]
+                return [task.result(timeout=seconds).value for task in tasks]
             except TimeoutError:
                 seconds *= 2.0
             except (CancelledError, CommClosedError):
@@ -185,7 +249,7 @@ class Cluster(Place):
         for name, task in tasks.items():
             if task.status == "finished":
                 with suppress(TimeoutError, CancelledError, CommClosedError):  # its worker is gone too
-                    yield name, task.result(timeout=FIRST_TRANSFER)
+                    yield name, task.result(timeout=FIRST_TRANSFER).value
 
     def cancel(self, tasks: Iterable[Any]) -> None:
         """Give up the tasks; a scheduler that does not answer has none.

@@ -31,63 +31,26 @@ from sklearn.base import clone
 
 from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.constructors import parameters
-from squeak.core.rows import n_rows, take
+from squeak.core.rows import take
 from squeak.core.saved import Layout
 from squeak.core.state import number, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.kernels import RBF
+from squeak.online.experts import LinearLearner, PreviousTarget
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.learner import LARGEST_PART
+from squeak.online.learner import LARGEST_PART, NewtonPlan
+from squeak.online.losses import loss_named
 from squeak.online.pros_n_kons import GrowingSpace
-from squeak.online.stored import Columns, Stored, rearranged
+from squeak.online.stored import Columns, Stored
+
+MOST_COLUMNS = 200
+"""A mixture has linear experts where rows have no more columns, for their time is of order columns²."""
+
+LINEAR_HALF_LIVES = (3000.0, 30.0)
+"""Half-lives of the slow and the quick linear expert."""
 
 ERROR_ROWS = 1000
 """Rows that the mean squared error of a mixture looks back on."""
-
-
-class PreviousTarget(Stored):
-    """Predicts the target of the row before; 0 at first."""
-
-    _state: ClassVar[Layout] = {"last": numbers("outputs"), "n_seen": whole()}
-
-    def __init__(self, n_outputs: int) -> None:
-        self.last: Array = np.zeros(n_outputs)
-        self.n_heads, self.n_seen = n_outputs, 0
-
-    facts: ClassVar[dict[str, int]] = {"atoms": 0, "coordinates": 0, "growths": 0}
-
-    def copy(self) -> PreviousTarget:
-        """Return one of its own in the same state."""
-        return copy(self)
-
-    def with_outputs(self, columns: Columns) -> PreviousTarget:
-        """Return one with other outputs."""
-        other = PreviousTarget(len(columns))
-        other.last, other.n_seen = rearranged(self.last[None], columns)[0], self.n_seen
-        return other
-
-    def scores(self, X: Rows) -> Array:
-        """Return the predictions of rows, shape (n, outputs)."""
-        return np.tile(self.last, (n_rows(X), 1))
-
-    def score_row(self, x: Rows) -> list[float]:
-        """Return the predictions of one row."""
-        return list(self.last.tolist())
-
-    def learn(self, X: Rows, targets: Array) -> Array:
-        """Predict each row, then learn from it; returns the predictions."""
-        said = np.vstack([self.last, targets[:-1]])
-        self.last, self.n_seen = targets[-1].copy(), self.n_seen + len(targets)
-        return said
-
-    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
-        """Predict one row, then learn from it."""
-        said, self.last = self.last.tolist(), np.array(targets)
-        self.n_seen += 1
-        return list(said)
-
-    def _sizes(self) -> dict[str, int]:
-        return {"outputs": len(self.last)}
 
 
 class MixedLearner(Stored):
@@ -207,8 +170,10 @@ class MixedLearner(Stored):
 class _Mixed(GrowingSpace):
     """The parameters of a mixture, and its experts."""
 
+    alarm_rate: float | None = 0.01
     widths: tuple[float, ...] = (0.5, 1.0, 4.0)
     half_lives: tuple[float | None, ...] = (None, 300.0, 30.0)
+    linear: bool = True
     previous: bool = False
     share: float = 0.003
 
@@ -230,9 +195,18 @@ class _Mixed(GrowingSpace):
             super(_Mixed, self)._build(stretched(kernel, float(width)), rows, n_outputs, seed)
             for width in self.widths
         ]
+        if self.linear and isinstance(rows, np.ndarray) and rows.shape[1] <= MOST_COLUMNS:
+            learners += [LinearLearner(plan, rows.shape[1], n_outputs) for plan in self._linear_plans()]
         learners += [PreviousTarget(n_outputs)] if self.previous else []
         bound = 1.0 if self._labels else None if self.bound is None else float(self.bound)
         return MixedLearner(learners, n_outputs, float(self.share), bound)
+
+    def _linear_plans(self) -> list[NewtonPlan]:
+        """Return the plans of the linear experts: a slow one, for labels with the logistic loss, and a quick one."""
+        slow, quick = (NewtonPlan(float(self.alpha), False, False, self._rule(), (h,)) for h in LINEAR_HALF_LIVES)
+        if self._labels:
+            slow.rule.loss = loss_named("logistic", labels=True)
+        return [slow, quick]
 
     def _own_kernel(self) -> Any:
         return RBF("learned") if self.kernel is None else super()._own_kernel()

@@ -40,11 +40,13 @@ class GrowingSpace(SecondOrder):
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Any:
         ridge = check_ridge_beside(float(self.ridge), kernel, rows)
-        guarded, horizons = self.curvature == "auto", self._horizons()
-        plan = NewtonPlan(float(self.alpha), self._restarts, guarded, self._rule(), horizons)
         limit = None if self.max_atoms is None else int(self.max_atoms)
         space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
-        return NewtonLearner(plan, space, n_outputs, seed)
+        return NewtonLearner(self._plan(), space, n_outputs, seed)
+
+    def _plan(self) -> NewtonPlan:
+        guarded = self.curvature == "auto"
+        return NewtonPlan(float(self.alpha), self._restarts, guarded, self._rule(), self._horizons())
 
     def _watch(self) -> LossWatch | None:
         return None if self.alarm_rate is None else LossWatch(float(self.alarm_rate), labels=self._labels)

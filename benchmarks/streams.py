@@ -40,8 +40,8 @@ UNSEEN = {
     "blobs": False,
     "planes": True,
 }
-"""Streams that were written down here, with the numbers of their rows, before any learner was run on them, and after
-which no setting was changed. Two of them, waveform and planes, do not drift."""
+"""Streams that were written down here, with the numbers of their rows, before any learner was run on them. No
+setting was changed after that. Two of them, waveform and planes, do not drift."""
 
 UNSEEN_ROWS = dict.fromkeys(UNSEEN, 50_000) | {"planes": 20_000}
 """Fewer rows than the others have: a forest of river takes 12 ms for a row of numbers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -103,15 +103,15 @@ class LinearLearner(Stored):
         return other
 
     def with_outputs(self, columns: Columns) -> LinearLearner:
-        """Return a learner with other outputs; a new one has learned that the middle of all rows is not its class."""
+        """Return a learner with other outputs; a new one has learned that a row of zeros is not of its class."""
         other = LinearLearner(self.plan, self.width, len(columns))
         other.n_seen = self.n_seen
-        middle = np.eye(1, self.width + 1, self.width)
+        zeros = np.eye(1, self.width + 1, self.width)
         for i, head in enumerate(other.heads):
             spell, column = divmod(i, len(columns))
             came = columns[column]
             if came is None:
-                head.learn_block(middle, np.full(1, -1.0))
+                head.learn_block(zeros, np.full(1, -1.0))
             else:
                 other.heads[i] = self.heads[spell * self.n_outputs + came[0]].turned(came[1])
         return other

@@ -1,4 +1,4 @@
-"""Learners side by side, mixed by the fixed-share rule: widths of the kernel, half-lives, and the target before.
+"""Learners side by side, mixed by the fixed-share rule: widths, half-lives, linear ones, and the target before.
 
 Expert i predicts z_i. The mixture predicts Σ w_i z_i, and after the target y is known
 
@@ -202,7 +202,7 @@ class _Mixed(GrowingSpace):
         return MixedLearner(learners, n_outputs, float(self.share), bound)
 
     def _linear_plans(self) -> list[NewtonPlan]:
-        """Return the plans of the linear experts: a slow one, for labels with the logistic loss, and a quick one."""
+        """Return the plans of a slow linear expert, which has the logistic loss for labels, and of a quick one."""
         slow, quick = (NewtonPlan(float(self.alpha), False, False, self._rule(), (h,)) for h in LINEAR_HALF_LIVES)
         if self._labels:
             slow.rule.loss = loss_named("logistic", labels=True)
@@ -216,7 +216,7 @@ class _Mixed(GrowingSpace):
 
     @property
     def expert_weights_(self) -> Array:
-        """How much each expert counts now: for every width a row for each half-life, then the target before."""
+        """How much each expert counts: for each width a row for each half-life, linear ones, the target before."""
         learner: Any = self.learner_
         return np.zeros((0, 0)) if learner is None else learner.weights.copy()
 
@@ -276,20 +276,26 @@ def stretched(kernel: Any, factor: float) -> Any:
 class MixedKonsRegressor(_Mixed, OnlineRegressor):
     """Online kernel regression with several widths and half-lives at once, mixed by their losses.
 
-    A :class:`ConKonsRegressor` for each width and half-life; their predictions are mixed by the fixed-share rule,
-    whose loss is never much above that of the best of them, nor of the best sequence of them with a few switches:
-    see :meth:`switching_bound`. The cost is that of all of them.
+    A :class:`ConKonsRegressor` for each width and half-life, and two linear experts; their predictions are mixed by
+    the fixed-share rule, whose loss is never much above that of the best of them, nor of the best sequence of them
+    with a few switches: see :meth:`switching_bound`. The cost is that of all of them.
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, alarm_rate, scale, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`, for each expert. The default kernel is RBF("learned"): columns that matter
         little are made shorter on the way.
+    alarm_rate : float or None
+        As in :class:`ConKonsRegressor`, for the losses of the mixture, but 0.01 by default: on drift the mixture
+        begins anew, and learns again which columns matter.
     widths : tuple of float
         Experts for each: the kernel's width times this.
     half_lives : tuple of float or None
         For each width an expert for each: see ``half_life`` of :class:`ConKonsRegressor`. Experts of one width
         share their atoms.
+    linear : bool
+        Whether two more experts are linear in the columns: ridge regressions with half-lives of 3,000 and of 30
+        rows. There are none where rows are not dense or have more than 200 columns.
     previous : bool
         Whether one more expert predicts the target of the row before.
     share : float
@@ -309,7 +315,7 @@ class MixedKonsRegressor(_Mixed, OnlineRegressor):
     >>> bool(np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var())
     True
     >>> model.expert_weights_.shape
-    (9, 1)
+    (11, 1)
     """
 
 
@@ -323,10 +329,11 @@ class MixedKonsClassifier(_Mixed, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, alarm_rate, scale, random_state
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
         As in :class:`ConKonsClassifier`, for each expert.
-    widths, half_lives, previous, share
-        As in :class:`MixedKonsRegressor`; ``previous`` is true by default.
+    alarm_rate, widths, half_lives, linear, previous, share
+        As in :class:`MixedKonsRegressor`; ``previous`` is true by default. The linear expert with the half-life of
+        3,000 rows is a logistic regression, and predicts the mean of the label, which is ±1.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
     bound : float
         Scores of each expert's own steps are clipped to [−bound, bound].

@@ -166,9 +166,9 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         After so many rows a row counts half, and after twice as many a quarter, in the matrix A of the Newton
         steps. Choose it about as long as what was true stays true; None: rows count for ever. The atoms stay.
     alarm_rate : float or None
-        Watch the losses, and begin anew with the last rows once they have become larger. The number is the
-        probability with which a stream that does not drift ever raises a false alarm. ``history_`` lists the
-        alarms. None: no watch.
+        Watch the losses, and begin anew with the last rows once they have become larger; scales that are learned on
+        the way are learned anew, too, and so is how much columns matter. The number is the probability with which
+        a stream that does not drift ever raises a false alarm. ``history_`` lists the alarms. None: no watch.
     scale : {"auto", "robust", None}
         "robust": the scales of columns are learned on the way, as the medians and inter-quartile ranges of a sample
         of the rows so far, with a soft clip; where they have moved much the learner begins anew with what it

@@ -14,6 +14,10 @@ Where the kernel's width is "learned", the model so far tells at each look from 
 matters: r_j = √(mean of (∂f/∂z_j)² over the sample and the outputs), as a part of the largest, and no less than a
 twentieth. Columns are multiplied by r_j. The learner begins anew where r_j of a column that matters is off by a
 factor of two.
+
+Where the losses are watched and have risen, the stream begins as if the rows since the change, as far as they are
+remembered, were its first ones: scales, width and relevance are learned anew, and looks come after 2, 8, 32, 128
+such rows and then whenever their number has doubled.
 """
 
 from __future__ import annotations

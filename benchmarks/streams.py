@@ -108,8 +108,8 @@ def unseen(name: str, seed: int, rows: int) -> Any:
     def drifting(first: Any, second: Any, width: int) -> Any:
         return synth.ConceptDriftStream(first, second, position=rows // 2, width=width, seed=seed)
 
-    if name == "sine":  # two columns that matter and two of noise; sudden
-        return drifting(synth.Sine(0, seed=seed, has_noise=True), synth.Sine(2, seed=seed, has_noise=True), 1)
+    if name == "sine":  # two columns that matter and two of noise; sudden, for river fails with a width of 1
+        return drifting(synth.Sine(0, seed=seed, has_noise=True), synth.Sine(2, seed=seed, has_noise=True), 200)
     if name == "stagger":  # three columns of categories; gradual
         return drifting(synth.STAGGER(0, seed=seed), synth.STAGGER(1, seed=seed), rows // 10)
     if name == "waveform":  # three classes, 21 columns and 19 of noise; no drift
@@ -118,7 +118,7 @@ def unseen(name: str, seed: int, rows: int) -> Any:
         kinds = (synth.Agrawal(function, seed=seed, perturbation=0.05) for function in (2, 6))
         return drifting(*kinds, rows // 10)
     if name == "tree":  # five columns of numbers and five of categories; sudden
-        return drifting(*(synth.RandomTree(seed_tree=seed + i, seed_sample=seed) for i in (0, 100)), 1)
+        return drifting(*(synth.RandomTree(seed_tree=seed + i, seed_sample=seed) for i in (0, 100)), 200)
     if name == "blobs":  # three classes; gradual
         kinds = (synth.RandomRBF(seed_model=seed + i, seed_sample=seed, n_classes=3) for i in (0, 100))
         return drifting(*kinds, rows // 10)

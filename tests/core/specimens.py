@@ -361,6 +361,12 @@ SPECIMENS["online, scaled"] = Specimen(
     lambda: online.ConKonsRegressor(RBF(1.0), scale="robust", max_atoms=8, random_state=0).fit(X[:40], Y[:40]),
     use_online_regressor,
 )
+SPECIMENS["online, scaled, after a drift"] = Specimen(
+    lambda: online.ConKonsRegressor(RBF(1.0), scale="robust", alarm_rate=0.5, max_atoms=8, random_state=0).fit(
+        np.tile(X, (9, 1)), np.concatenate([np.tile(Y, 6), 4.0 - np.tile(Y, 3)])
+    ),
+    use_online_regressor,
+)
 SPECIMENS["online, three classes"] = Specimen(
     lambda: online.ConKonsClassifier(RBF(1.0), random_state=0).fit(X, LABELS), use_online_classifier
 )

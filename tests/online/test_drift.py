@@ -175,7 +175,7 @@ def test_a_mixture_is_within_its_bound_of_each_half_life_and_of_the_best_before_
     halves = experts[:, :300].sum(axis=1).min() + experts[:, 300:].sum(axis=1).min()
     assert mixed <= halves + model.switching_bound(1)
     assert mixed < 1.2 * experts.sum(axis=1).min()  # it does far better than it must
-    assert model.expert_weights_.shape == (4, 1)
+    assert model.expert_weights_.shape == (6, 1)
 
 
 def test_bad_parameters_are_refused():

@@ -6,6 +6,7 @@ import pytest
 import squeak
 from squeak.kernels import RBF
 from squeak.online import ConKonsRegressor, MixedKonsClassifier, MixedKonsRegressor
+from squeak.online.scaling import REMEMBERED, Memory
 
 
 def few_that_matter(n=1500, d=8):
@@ -52,3 +53,54 @@ def test_columns_that_matter_little_are_made_short_and_the_error_falls(tmp_path)
     again = squeak.load(tmp_path / "m.sqk")
     assert again.history_ == learned.history_
     np.testing.assert_array_equal(again.test_then_train(X, y), learned.test_then_train(X, y))
+
+
+def another_matters(n=4000, change=2200, d=8):
+    """Column 0 matters, and after the change column 5 instead."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (n, d))
+    column = np.where(np.arange(n) < change, 0, 5)
+    return X, np.sin(4 * X[np.arange(n), column])
+
+
+def test_after_a_drift_it_is_learned_anew_which_columns_matter(monkeypatch, tmp_path):
+    X, y = another_matters()
+
+    def run():
+        model = ConKonsRegressor(RBF("learned"), alarm_rate=0.01, random_state=0)
+        return model, model.test_then_train(X, y)
+
+    whole, said = run()
+    told = whole.history_
+    alarm = next(i for i, entry in enumerate(told) if "losses" in entry)
+    assert 2200 < told[alarm]["rows"] < 2400
+    assert np.argmax(told[alarm - 1]["relevance"]) == 0
+    first = told[alarm]["rows"] - min(told[alarm]["after"], REMEMBERED)
+    assert told[-1]["rows"] == first + 1024
+    assert np.argmax(told[-1]["relevance"]) == 5
+    assert max(np.delete(told[-1]["relevance"], 5)) < 0.5
+    # row by row, and from a file between the alarm and the next look
+    cut, rows = ConKonsRegressor(RBF("learned"), alarm_rate=0.01, random_state=0), told[alarm]["rows"] + 300
+    cut.partial_fit(X[:2150], y[:2150])
+    for x, target in zip(X[2150:rows], y[2150:rows], strict=True):
+        cut.learn_one(x, target)
+    cut.save(tmp_path / "m.sqk")
+    again = squeak.load(tmp_path / "m.sqk")
+    rest = again.test_then_train(X[rows:], y[rows:])
+    np.testing.assert_array_equal(rest, cut.test_then_train(X[rows:], y[rows:]))
+    np.testing.assert_allclose(rest, said[rows:], atol=1e-6)
+    assert again.history_ == told
+    # the mutated twin: a stream that remembers the rows before the drift looks again when all rows have doubled
+    monkeypatch.setattr(Memory, "forget", lambda self, n_last: None)
+    late, slow = run()
+    assert [entry["rows"] for entry in late.history_ if "relevance" in entry][-1] < 2200
+    errors = [np.mean((one - y)[-600:] ** 2) for one in (said, slow)]
+    assert errors[0] < 0.5 * errors[1]
+
+
+def test_a_steady_stream_is_not_begun_anew():
+    X, y = another_matters(3000, 3000)
+    watched, plain = (MixedKonsRegressor(max_atoms=20, alarm_rate=rate, random_state=0) for rate in (0.01, None))
+    np.testing.assert_array_equal(watched.test_then_train(X, y), plain.test_then_train(X, y))
+    assert watched.history_ == plain.history_
+    assert MixedKonsRegressor().alarm_rate == MixedKonsClassifier().alarm_rate == 0.01

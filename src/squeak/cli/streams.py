@@ -114,7 +114,9 @@ def online(
     ] = None,
     alarm_rate: Annotated[
         float | None,
-        typer.Option(min=0.0, max=1.0, help="Begin anew on drift; this is the chance of a false alarm."),
+        typer.Option(
+            min=0.0, max=1.0, help="Begin anew on drift; the chance of a false alarm. mixed-kons has 0.01."
+        ),
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(callback=positive, help="Ridge of the Newton steps.", show_default="0.1")

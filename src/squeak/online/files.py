@@ -102,7 +102,8 @@ class InFiles(Saved, Estimator):
         before = {
             "scale": None,
             "half_lives": [None],
-        }  # older versions took columns as they were, and did not forget
+            "linear": False,
+        }  # older versions took columns as they were, did not forget, and had no linear expert
         known = found._get_param_names()
         params = {name: value for name, value in before.items() if name in known} | content["params"]
         model: Any = estimator_from(found, params, kernel)

@@ -1,4 +1,4 @@
-"""Learners side by side, mixed by the fixed-share rule: widths of the kernel, half-lives, and the target before.
+"""Learners side by side, mixed by the fixed-share rule: widths, half-lives, linear ones, and the target before.
 
 Expert i predicts z_i. The mixture predicts Σ w_i z_i, and after the target y is known
 
@@ -31,63 +31,26 @@ from sklearn.base import clone
 
 from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.constructors import parameters
-from squeak.core.rows import n_rows, take
+from squeak.core.rows import take
 from squeak.core.saved import Layout
 from squeak.core.state import number, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.kernels import RBF
+from squeak.online.experts import LinearLearner, PreviousTarget
 from squeak.online.faces import OnlineClassifier, OnlineRegressor
-from squeak.online.learner import LARGEST_PART
+from squeak.online.learner import LARGEST_PART, NewtonPlan
+from squeak.online.losses import loss_named
 from squeak.online.pros_n_kons import GrowingSpace
-from squeak.online.stored import Columns, Stored, rearranged
+from squeak.online.stored import Columns, Stored
+
+MOST_COLUMNS = 200
+"""A mixture has linear experts where rows have no more columns, for their time is of order columns²."""
+
+LINEAR_HALF_LIVES = (3000.0, 30.0)
+"""Half-lives of the slow and the quick linear expert."""
 
 ERROR_ROWS = 1000
 """Rows that the mean squared error of a mixture looks back on."""
-
-
-class PreviousTarget(Stored):
-    """Predicts the target of the row before; 0 at first."""
-
-    _state: ClassVar[Layout] = {"last": numbers("outputs"), "n_seen": whole()}
-
-    def __init__(self, n_outputs: int) -> None:
-        self.last: Array = np.zeros(n_outputs)
-        self.n_heads, self.n_seen = n_outputs, 0
-
-    facts: ClassVar[dict[str, int]] = {"atoms": 0, "coordinates": 0, "growths": 0}
-
-    def copy(self) -> PreviousTarget:
-        """Return one of its own in the same state."""
-        return copy(self)
-
-    def with_outputs(self, columns: Columns) -> PreviousTarget:
-        """Return one with other outputs."""
-        other = PreviousTarget(len(columns))
-        other.last, other.n_seen = rearranged(self.last[None], columns)[0], self.n_seen
-        return other
-
-    def scores(self, X: Rows) -> Array:
-        """Return the predictions of rows, shape (n, outputs)."""
-        return np.tile(self.last, (n_rows(X), 1))
-
-    def score_row(self, x: Rows) -> list[float]:
-        """Return the predictions of one row."""
-        return list(self.last.tolist())
-
-    def learn(self, X: Rows, targets: Array) -> Array:
-        """Predict each row, then learn from it; returns the predictions."""
-        said = np.vstack([self.last, targets[:-1]])
-        self.last, self.n_seen = targets[-1].copy(), self.n_seen + len(targets)
-        return said
-
-    def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
-        """Predict one row, then learn from it."""
-        said, self.last = self.last.tolist(), np.array(targets)
-        self.n_seen += 1
-        return list(said)
-
-    def _sizes(self) -> dict[str, int]:
-        return {"outputs": len(self.last)}
 
 
 class MixedLearner(Stored):
@@ -207,8 +170,10 @@ class MixedLearner(Stored):
 class _Mixed(GrowingSpace):
     """The parameters of a mixture, and its experts."""
 
+    alarm_rate: float | None = 0.01
     widths: tuple[float, ...] = (0.5, 1.0, 4.0)
     half_lives: tuple[float | None, ...] = (None, 300.0, 30.0)
+    linear: bool = True
     previous: bool = False
     share: float = 0.003
 
@@ -230,9 +195,18 @@ class _Mixed(GrowingSpace):
             super(_Mixed, self)._build(stretched(kernel, float(width)), rows, n_outputs, seed)
             for width in self.widths
         ]
+        if self.linear and isinstance(rows, np.ndarray) and rows.shape[1] <= MOST_COLUMNS:
+            learners += [LinearLearner(plan, rows.shape[1], n_outputs) for plan in self._linear_plans()]
         learners += [PreviousTarget(n_outputs)] if self.previous else []
         bound = 1.0 if self._labels else None if self.bound is None else float(self.bound)
         return MixedLearner(learners, n_outputs, float(self.share), bound)
+
+    def _linear_plans(self) -> list[NewtonPlan]:
+        """Return the plans of a slow linear expert, which has the logistic loss for labels, and of a quick one."""
+        slow, quick = (NewtonPlan(float(self.alpha), False, False, self._rule(), (h,)) for h in LINEAR_HALF_LIVES)
+        if self._labels:
+            slow.rule.loss = loss_named("logistic", labels=True)
+        return [slow, quick]
 
     def _own_kernel(self) -> Any:
         return RBF("learned") if self.kernel is None else super()._own_kernel()
@@ -242,7 +216,7 @@ class _Mixed(GrowingSpace):
 
     @property
     def expert_weights_(self) -> Array:
-        """How much each expert counts now: for every width a row for each half-life, then the target before."""
+        """How much each expert counts: for each width a row for each half-life, linear ones, the target before."""
         learner: Any = self.learner_
         return np.zeros((0, 0)) if learner is None else learner.weights.copy()
 
@@ -302,20 +276,26 @@ def stretched(kernel: Any, factor: float) -> Any:
 class MixedKonsRegressor(_Mixed, OnlineRegressor):
     """Online kernel regression with several widths and half-lives at once, mixed by their losses.
 
-    A :class:`ConKonsRegressor` for each width and half-life; their predictions are mixed by the fixed-share rule,
-    whose loss is never much above that of the best of them, nor of the best sequence of them with a few switches:
-    see :meth:`switching_bound`. The cost is that of all of them.
+    A :class:`ConKonsRegressor` for each width and half-life, and two linear experts; their predictions are mixed by
+    the fixed-share rule, whose loss is never much above that of the best of them, nor of the best sequence of them
+    with a few switches: see :meth:`switching_bound`. The cost is that of all of them.
 
     Parameters
     ----------
-    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, alarm_rate, scale, random_state
+    kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`, for each expert. The default kernel is RBF("learned"): columns that matter
         little are made shorter on the way.
+    alarm_rate : float or None
+        As in :class:`ConKonsRegressor`, for the losses of the mixture, but 0.01 by default: on drift the mixture
+        begins anew, and learns again which columns matter.
     widths : tuple of float
         Experts for each: the kernel's width times this.
     half_lives : tuple of float or None
         For each width an expert for each: see ``half_life`` of :class:`ConKonsRegressor`. Experts of one width
         share their atoms.
+    linear : bool
+        Whether two more experts are linear in the columns: ridge regressions with half-lives of 3,000 and of 30
+        rows. There are none where rows are not dense or have more than 200 columns.
     previous : bool
         Whether one more expert predicts the target of the row before.
     share : float
@@ -335,7 +315,7 @@ class MixedKonsRegressor(_Mixed, OnlineRegressor):
     >>> bool(np.mean((model.predict(X) - y) ** 2) < 0.1 * y.var())
     True
     >>> model.expert_weights_.shape
-    (9, 1)
+    (11, 1)
     """
 
 
@@ -349,10 +329,11 @@ class MixedKonsClassifier(_Mixed, OnlineClassifier):
 
     Parameters
     ----------
-    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, alarm_rate, scale, random_state
+    kernel, alpha, ridge, oversampling, max_atoms, curvature, step, scale, random_state
         As in :class:`ConKonsClassifier`, for each expert.
-    widths, half_lives, previous, share
-        As in :class:`MixedKonsRegressor`; ``previous`` is true by default.
+    alarm_rate, widths, half_lives, linear, previous, share
+        As in :class:`MixedKonsRegressor`; ``previous`` is true by default. The linear expert with the half-life of
+        3,000 rows is a logistic regression, and predicts the mean of the label, which is ±1.
     loss : {"squared_hinge", "logistic", "hinge", "squared"}
     bound : float
         Scores of each expert's own steps are clipped to [−bound, bound].

@@ -40,11 +40,13 @@ class GrowingSpace(SecondOrder):
 
     def _build(self, kernel: Any, rows: Rows, n_outputs: int, seed: int) -> Any:
         ridge = check_ridge_beside(float(self.ridge), kernel, rows)
-        guarded, horizons = self.curvature == "auto", self._horizons()
-        plan = NewtonPlan(float(self.alpha), self._restarts, guarded, self._rule(), horizons)
         limit = None if self.max_atoms is None else int(self.max_atoms)
         space = Space.empty(kernel, rows, ridge, float(self.oversampling), limit)
-        return NewtonLearner(plan, space, n_outputs, seed)
+        return NewtonLearner(self._plan(), space, n_outputs, seed)
+
+    def _plan(self) -> NewtonPlan:
+        guarded = self.curvature == "auto"
+        return NewtonPlan(float(self.alpha), self._restarts, guarded, self._rule(), self._horizons())
 
     def _watch(self) -> LossWatch | None:
         return None if self.alarm_rate is None else LossWatch(float(self.alarm_rate), labels=self._labels)
@@ -164,9 +166,9 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         After so many rows a row counts half, and after twice as many a quarter, in the matrix A of the Newton
         steps. Choose it about as long as what was true stays true; None: rows count for ever. The atoms stay.
     alarm_rate : float or None
-        Watch the losses, and begin anew with the last rows once they have become larger. The number is the
-        probability with which a stream that does not drift ever raises a false alarm. ``history_`` lists the
-        alarms. None: no watch.
+        Watch the losses, and begin anew with the last rows once they have become larger; scales that are learned on
+        the way are learned anew, too, and so is how much columns matter. The number is the probability with which
+        a stream that does not drift ever raises a false alarm. ``history_`` lists the alarms. None: no watch.
     scale : {"auto", "robust", None}
         "robust": the scales of columns are learned on the way, as the medians and inter-quartile ranges of a sample
         of the rows so far, with a soft clip; where they have moved much the learner begins anew with what it

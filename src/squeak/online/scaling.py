@@ -14,6 +14,10 @@ Where the kernel's width is "learned", the model so far tells at each look from 
 matters: r_j = √(mean of (∂f/∂z_j)² over the sample and the outputs), as a part of the largest, and no less than a
 twentieth. Columns are multiplied by r_j. The learner begins anew where r_j of a column that matters is off by a
 factor of two.
+
+Where the losses are watched and have risen, the stream begins as if the rows since the change, as far as they are
+remembered, were its first ones: scales, width and relevance are learned anew, and looks come after 2, 8, 32, 128
+such rows and then whenever their number has doubled.
 """
 
 from __future__ import annotations
@@ -42,7 +46,7 @@ REMEMBERED = 256
 MOVED = 2.0
 """A rate that is off by this factor, or a centre that is off by so many spreads, has moved."""
 
-MATTERS, LEAST_RELEVANCE = 0.3, 0.05
+MATTERS, LEAST_RELEVANCE = 0.15, 0.05
 """Columns whose relevance is above the first part of the largest matter; none is below the second."""
 
 RELEVANCE_ROWS = 1024
@@ -109,12 +113,13 @@ class Scale:
 class Memory:
     """What is remembered of a stream: a uniform sample of its rows, and the latest ones, with their targets.
 
-    Row t takes place ⌊u·(t + 1)⌋ of the sample where that is one, u being the uniform number of row t: reservoir
-    sampling (Vitter's algorithm R), which does not depend on how the stream was cut.
+    Row t takes place ⌊u·(t − start + 1)⌋ of the sample where that is one, u being the uniform number of row t:
+    reservoir sampling (Vitter's algorithm R), which does not depend on how the stream was cut. ``start`` is the
+    number of the first row that counts, 0 or the first one after a drift.
     """
 
     def __init__(self, seed: int) -> None:
-        self.seed, self.n_seen = seed, 0
+        self.seed, self.n_seen, self.start = seed, 0, 0
         self.sample: list[tuple[int, Array, Array]] = []
         self.latest: deque[tuple[int, Array, Array]] = deque(maxlen=REMEMBERED)
         self._coins: tuple[int, Array] = (0, np.zeros(0))
@@ -131,13 +136,25 @@ class Memory:
         self.n_seen += n
         for i in range(max(0, n - REMEMBERED), n):
             self.latest.append((first + i, X[i].copy(), targets[i].copy()))
-        places = np.floor(self._uniforms(first, n) * np.arange(first + 1, first + n + 1)).astype(np.int64)
-        for i in np.flatnonzero((places < REMEMBERED) | (np.arange(first, first + n) < REMEMBERED)).tolist():
+        ages = np.arange(first, first + n) - self.start
+        places = np.floor(self._uniforms(first, n) * (ages + 1)).astype(np.int64)
+        for i in np.flatnonzero((places < REMEMBERED) | (ages < REMEMBERED)).tolist():
             kept = (first + i, X[i].copy(), targets[i].copy())
-            if first + i < REMEMBERED:
+            if ages[i] < REMEMBERED:
                 self.sample.append(kept)
             else:
                 self.sample[places[i]] = kept
+
+    def forget(self, n_last: int) -> None:
+        """Forget all but the last so many rows, as far as they are remembered; the sample begins anew with them."""
+        self.sample = list(self.latest)[-n_last:]
+        self.latest = deque(self.sample, maxlen=REMEMBERED)
+        self.start = self.n_seen - len(self.sample)
+
+    @property
+    def next_look(self) -> int:
+        """After how many rows the scales are looked at next."""
+        return self.start + next_look(self.n_seen - self.start)
 
     def rearrange(self, columns: Columns) -> None:
         """Let targets have other outputs."""
@@ -165,6 +182,7 @@ class Memory:
 
 
 REMEMBERED_PARTS = {
+    "memory_start": whole(optional=True),
     "scale_centre": numbers("d", optional=True),
     "scale_rate": numbers("d", low=0.0, high=STEEPEST, optional=True),
     "scale_relevance": numbers("d", low=LEAST_RELEVANCE, high=1.0, optional=True),
@@ -226,7 +244,7 @@ class ScaledStream(Stream):
         n, at, predictions = n_rows(X), 0, np.zeros(targets.shape)
         while at < n:
             after, seen = self.copy(), self.n_seen
-            part = slice(at, min(n, at + PART, at + next_look(seen) - seen))
+            part = slice(at, min(n, at + PART, at + self.memory.next_look - seen))
             said = after._learn_part(take(X, part), targets[part])
             predictions[at : at + len(said)] = said
             self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
@@ -235,7 +253,7 @@ class ScaledStream(Stream):
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        if self.learner is None or self.n_seen + 1 == next_look(self.n_seen):
+        if self.learner is None or self.n_seen + 1 == self.memory.next_look:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
         said = self._learn_row_watched(self.as_seen(x), targets)
         self.memory.add(x, np.array([targets]))
@@ -247,39 +265,38 @@ class ScaledStream(Stream):
 
         Returns the predictions of those that were learned.
         """
-        said, look = np.zeros(targets.shape), next_look(self.n_seen)
+        said, look, alarms = np.zeros(targets.shape), self.memory.next_look, len(self.history)
         if self.learner is not None and len(targets) == 1:
             said = np.array([self._learn_row_watched(self.as_seen(X), targets[0].tolist())])
         elif self.learner is not None:
             said = self._learn_watched(self.as_seen(X), targets)
         self.memory.add(X[: len(said)], targets[: len(said)])
         self._heed_alarm(X)
-        if self.memory.n_seen == look:
+        if self.memory.n_seen == look and len(self.history) == alarms:
             self._look()
         return said
 
     def _begin_anew(self, X: Rows, n_last: int) -> None:
-        """Begin with a new learner, and learn the last so many rows again, as far as they are remembered."""
-        latest = list(self.memory.latest)[-n_last:]
-        rows = self.as_seen(np.array([x for _, x, _ in latest]))
-        self._begin(self.resolved, rows)
-        self.forgotten = self.memory.n_seen - len(rows)
-        if self.learner is not None:
-            self.learner.learn(rows, np.array([y for _, _, y in latest]))
+        """Begin as if the last so many rows, as far as they are remembered, were the first ones of the stream."""
+        self.memory.forget(n_last)
+        self._adopt(Scale.of(self.memory.rows()))
 
     def _look(self) -> None:
         """Take the scales anew, where they have moved or rows are few, and learn again what is remembered."""
         scale, relevance = Scale.of(self.memory.rows()), self._relevance()
         moved = list(range(len(scale.rate))) if self.scale is None else self.scale.moved(scale)
-        if self.memory.n_seen > WARM_UP[-1]:
+        if self.memory.n_seen - self.memory.start > WARM_UP[-1]:
             turned = relevance is not None and self.scale.matters_otherwise(relevance)
             if not moved and not turned:
                 return
             told = {} if relevance is None else {"relevance": [round(float(one), 6) for one in relevance]}
             self.history.append({"rows": self.memory.n_seen, "columns": moved, **told})
-        scale = replace(scale, relevance=relevance)
         if self.watch is not None:
             self.watch.restart()
+        self._adopt(replace(scale, relevance=relevance))
+
+    def _adopt(self, scale: Scale) -> None:
+        """Begin with a new learner in new scales, and learn again what is remembered."""
         rows, targets = self.memory.replay()
         self.scale, rows = scale, scale(rows)
         kernel = self._width_of(scale(self.memory.rows())) if needs_rows(self.kernel) else self.kernel
@@ -295,7 +312,7 @@ class ScaledStream(Stream):
         if learner is None or not asked or not hasattr(learner, "gradient_squares"):
             return None
         known: Array | None = self.scale.relevance
-        if self.memory.n_seen < RELEVANCE_ROWS:
+        if self.memory.n_seen - self.memory.start < RELEVANCE_ROWS:
             return known
         slopes = np.sqrt(learner.gradient_squares(self.scale(self.memory.rows())))
         slopes *= (1.0 if known is None else known) * (self.scale.rate > 0.0)
@@ -307,6 +324,7 @@ class ScaledStream(Stream):
         arrays, content = super().to_parts(prefix)
         memory, scale = self.memory, self.scale
         kept = {
+            "memory_start": memory.start,
             "scale_centre": None if scale is None else scale.centre,
             "scale_rate": None if scale is None else scale.rate,
             "scale_relevance": None if scale is None else scale.relevance,
@@ -316,23 +334,28 @@ class ScaledStream(Stream):
             "latest_rows": np.array([x for _, x, _ in memory.latest]),
             "latest_targets": np.array([y for _, _, y in memory.latest]),
         }
-        some, _ = parts(REMEMBERED_PARTS, kept, prefix)
-        return {**arrays, **some}, {**content, "scaled": True}
+        some, told = parts(REMEMBERED_PARTS, kept, prefix)
+        return {**arrays, **some}, {**content, **told, "scaled": True}
 
     def restore(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
         width, n = width_of(head) or 0, checked({"n_seen": whole(low=1)}, {}, content)["n_seen"]
         found = checked(REMEMBERED_PARTS, arrays, content, d=width, outputs=self.n_outputs)
-        numbers, expected = found["sample_numbers"], min(REMEMBERED, n)
+        start = found["memory_start"] or 0
+        numbers, expected = found["sample_numbers"], min(REMEMBERED, n - start)
         if {len(numbers), len(found["latest_rows"])} != {expected} or len(np.unique(numbers)) < expected:
             raise ValueError("the remembered rows do not fit")
-        if np.any(numbers >= n) or (found["scale_rate"] is None) != (content["learner"] is None):
+        if (
+            np.any(numbers >= n)
+            or np.any(numbers < start)
+            or (found["scale_rate"] is None) != (content["learner"] is None)
+        ):
             raise ValueError("the remembered rows do not fit")
         rows = found["sample_rows"], found["sample_targets"]
         self.memory.sample = [(int(t), x.copy(), y.copy()) for t, x, y in zip(numbers, *rows, strict=True)]
         latest = zip(range(n - expected, n), found["latest_rows"], found["latest_targets"], strict=True)
         self.memory.latest.extend((t, x.copy(), y.copy()) for t, x, y in latest)
-        self.memory.n_seen = n
+        self.memory.n_seen, self.memory.start = n, start
         if found["scale_rate"] is not None:
             relevance = found["scale_relevance"]
             relevance = None if relevance is None else relevance.copy()

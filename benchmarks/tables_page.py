@@ -22,6 +22,9 @@ HALVES_TITLES = {
     "apart": "tables that were kept apart",
 }
 
+SOUND, SOUND_TENTHS = (0.88, 0.92), (0.85, 0.95)
+"""Between which bounds the coverage of intervals of 90% is to lie, over all rows and in each tenth of them."""
+
 Errors = dict[str, dict[str, dict[int, float]]]
 """Table, method and split."""
 
@@ -81,8 +84,17 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
         "best": best,
         "intervals": intervals(records),
         "search_time": search_time(records),
-        "states_of_our_code": len({r["code"] for r in records if "code" in r}),
+        "states": states(records),
     }
+
+
+def states(records: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    """Return the tables and splits that each state of our code was measured on, by the digest of its source."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for r in records:
+        if "code" in r:
+            found.setdefault(r["code"], {}).setdefault(r["table"], []).append(r["split"])
+    return found
 
 
 def search_time(records: list[dict[str, Any]]) -> float | None:
@@ -97,6 +109,21 @@ def _search_words(found: dict[str, Any]) -> str:
     if found.get("search_time") is None:
         return ""
     return f" The searches took {found['search_time']:.2f} times the processor time of our fits (geometric mean)."
+
+
+def _state_words(found: dict[str, Any]) -> str:
+    measured = found.get("states", {})
+    if len(measured) < 2:
+        return ""
+    parts = [
+        f"`{digest}`: "
+        + ", ".join(f"{name} {'/'.join(map(str, sorted(tables[name])))}" for name in NAMES if name in tables)
+        for digest, tables in measured.items()
+    ]
+    return (
+        "\nOur results come from several states of the code. These are the digests of its source, with the tables and the splits that were "
+        f"measured in each state: {'; '.join(parts)}.\n"
+    )
 
 
 def intervals(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -188,6 +215,38 @@ def _interval_table(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def coverage_words(found: dict[str, Any]) -> str:
+    """Return a sentence on how well our intervals of 90% cover, and where they do not."""
+    ours = {name: found[name]["squeak"] for name in NAMES if "squeak" in found.get(name, {})}
+    if not ours:
+        return ""
+    low, high = SOUND
+    off = [
+        f"{name} ({100 * each['coverage']:.1f}%)"
+        for name, each in ours.items()
+        if not low <= each["coverage"] <= high
+    ]
+    low, high = SOUND_TENTHS
+    uneven = [name for name, each in ours.items() if min(each["tenths"]) < low or max(each["tenths"]) > high]
+    ratios = [
+        each["width"] / found[name]["quantile"]["width"] for name, each in ours.items() if "quantile" in found[name]
+    ]
+    theirs = [each["quantile"]["coverage"] for each in found.values() if "quantile" in each]
+    words = [
+        f"Intervals of 90% hold {100 * min(each['coverage'] for each in ours.values()):.1f} to "
+        f"{100 * max(each['coverage'] for each in ours.values()):.1f}% of the test targets on {len(ours)} tables; "
+        + (f"they leave 88 to 92% on {', '.join(off)}." if off else "they stay between 88 and 92% on all of them."),
+        f"Every tenth of the rows holds 85 to 95% on {len(ours) - len(uneven)} of these tables"
+        + (f"; the others are {', '.join(uneven)}." if uneven else "."),
+    ]
+    if ratios:
+        words.append(
+            f"The intervals are {np.exp(np.mean(np.log(ratios))):.2f} times as wide as those of quantile gradient boosting (geometric mean), "
+            f"which hold {100 * min(theirs):.1f} to {100 * max(theirs):.1f}%."
+        )
+    return " ".join(words)
+
+
 def _times_table(times: dict[str, Any]) -> str:
     if not times:
         return "They have not been measured yet: `python -m benchmarks tables --times`, on a quiet machine."
@@ -232,7 +291,7 @@ These runs have one thread and are made while the machine does other work, so th
 {_ratio_table(found.get("ratios", {}))}
 
 The figures are geometric means of the ratios over the tables; below 1, squeak is better.{_search_words(found)}
-
+{_state_words(found)}
 ![Errors of the methods on every table](../docs/images/bench_tables.png)
 {_best_table(found.get("best", {}))}
 ### Errors, tables on which settings were chosen
@@ -253,6 +312,8 @@ The figures are geometric means of the ratios over the tables; below 1, squeak i
 
 {_interval_table(found.get("intervals", {}))}
 
+{coverage_words(found.get("intervals", {}))}
+
 ### Times
 
 {_times_table(times)}
@@ -270,7 +331,7 @@ def tables_part(found: dict[str, Any]) -> str:
     words = (
         ""
         if not splits
-        else f"\nThe figures are geometric means of the ratios over the tables; below 1, squeak is better. They come from {_range(splits)} of each table into rows for training and for testing.\n"
+        else f"\nThe figures are geometric means of the ratios over the tables; below 1, squeak is better. They come from {_range(splits)} of each table into rows for training and for testing. {coverage_words(found['intervals'])}\n"
     )
     return f"\n{_ratio_table(ratios)}\n{words}"
 

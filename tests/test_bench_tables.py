@@ -10,7 +10,7 @@ from benchmarks import tables
 from benchmarks.tables_data import APART, CHOSEN_ON, NAMES, Split
 from benchmarks.tables_growth import made
 from benchmarks.tables_methods import METHODS
-from benchmarks.tables_page import mean_ratios, summary, tables_page
+from benchmarks.tables_page import coverage_words, mean_ratios, summary, tables_page
 from benchmarks.tables_search import Searched
 
 
@@ -62,6 +62,30 @@ def test_a_page_is_written_with_and_without_results():
     assert "have not been measured" in tables_page({}, {})
     page = tables_page(summary([record("cadata", "hist", 0, 2.0), record("cadata", "squeak", 0, 1.0)]), {})
     assert "| cadata | **1** (1) | 2 (1) |" in page
+
+
+def test_the_page_names_tables_whose_intervals_cover_too_much_or_unevenly():
+    facts = {
+        "cadata": ("squeak", 0.925, 2.0, [0.9] * 10),
+        "casp": ("squeak", 0.90, 2.0, [0.84] + [0.9] * 9),
+        "abalone": ("squeak", 0.88, 4.0, [0.85, 0.95] * 5),
+    }
+    found = [
+        record(table, method, 0, 1.0, interval={"coverage": coverage, "width": width, "tenths": tenths})
+        for table, (method, coverage, width, tenths) in facts.items()
+    ]
+    found.append(record("casp", "quantile", 0, 1.0, interval={"coverage": 0.8, "width": 4.0, "tenths": [0.8] * 10}))
+    words = coverage_words(summary(found)["intervals"])
+    assert "88.0 to 92.5% of the test targets on 3 tables; they leave 88 to 92% on cadata (92.5%)." in words
+    assert "on 2 of these tables; the others are casp." in words
+    assert "0.50 times as wide" in words
+    assert words in tables_page(summary(found), {})
+
+
+def test_the_page_tells_which_state_of_the_code_was_measured_on_what():
+    found = [record("cadata", "squeak", split, 1.0, code=code) for split, code in ((1, "a"), (0, "a"), (2, "b"))]
+    assert "`a`: cadata 0/1; `b`: cadata 2." in tables_page(summary(found), {})
+    assert "states of the code" not in tables_page(summary(found[:2]), {})
 
 
 def test_the_last_of_equal_results_counts(lines):

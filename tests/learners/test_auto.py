@@ -346,6 +346,20 @@ def test_a_class_with_one_row_is_a_class():
     assert few.predict(X[:2]).tolist() == ["a", "a"]
 
 
+def test_the_most_probable_class_is_predicted_where_one_is_rare():
+    """Scores of a squared loss lean towards the frequent class; those that are said have no such lean left."""
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((900, 3))
+    rare = rows[:, 0] + 0.5 * rng.standard_normal(900) > 1.6
+    for labels in (np.where(rare, 1, 0), np.where(rare, 2, (rows[:, 1] > 1.0).astype(int))):
+        model = clone(DECIDES).fit(rows[:600], labels[:600])
+        np.testing.assert_array_equal(model.predict(rows), model.predict_proba(rows).argmax(axis=1))
+        np.testing.assert_array_equal(model.offsets_, 0.0)
+    scores = clone(DECIDES).fit(rows[:600], rare[:600]).decision_function(rows[600:])
+    # of new rows, those that are called rare are as many as those that are, give or take three deviations
+    assert abs((scores > 0).sum() - rare[600:].sum()) < 3 * np.sqrt(rare[600:].sum())
+
+
 NO_CLASSES = {
     "one class": ["one"] * 120,
     "a gap among numbers": np.where(np.arange(120) == 3, np.nan, np.round(X[:, 0])),

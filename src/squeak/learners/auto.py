@@ -18,11 +18,14 @@ from squeak.data import DecidesBlocks, PredictsBlocks, by_blocks
 from squeak.learners.auto_learner import AutoLearner
 from squeak.learners.calibration import calibrated, probabilities
 from squeak.learners.classes import Coding, check_classes
-from squeak.learners.composed import floored
+from squeak.learners.composed import floored, plus
 from squeak.learners.formula import Answers, Classes
 from squeak.learners.intervals import check_coverage, interval
 from squeak.learners.leaves import scores_of
 from squeak.learners.rows import all_or_nothing
+
+LEAST_SLOPE = 1e-3
+"""Where probabilities rise no faster with the scores, which are of the size of 1, the scores say nothing."""
 
 
 @parameters
@@ -164,7 +167,8 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
     """Predict the class of each row of a table, with all settings chosen automatically.
 
     It works as :class:`AutoRegressor` does. Classes are learned as scores by the squared loss: one score for two
-    classes, and one score per class for more.
+    classes, and one score per class for more. The rows kept back tell how scores become probabilities, and the
+    class that is predicted is the one of the largest probability.
 
     Parameters
     ----------
@@ -231,6 +235,10 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
         places = np.searchsorted(self.classes_, targets[found.back])
         given = None if weight is None else weight[found.back]
         self.slope_, self.offsets_ = calibrated(found.back_scores, places, len(self.classes_), given)
+        if self.slope_ > LEAST_SLOPE:
+            # a·f + b = a·(f + b/a): with the offsets in the scores, the largest score is the most probable class
+            self.everywhere_ = plus(self.everywhere_, self.offsets_ / self.slope_, numbers)
+            self.offsets_ = np.zeros_like(self.offsets_)
         return self
 
     def _restore(self, found: dict[str, Any]) -> None:

@@ -63,7 +63,8 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         default that is so for up to 6,000 rows, and more rows have 1,000 atoms.
     rounds : int
         How often a metric is learned again from the slopes of the model before, at most. The rounds end earlier if
-        one gains less than half a percent. With 0, a kernel with numbers stays as it is.
+        one gains less than half a percent. If every row is an atom, the last round takes the slopes of a model of
+        70% of the rows with all of these as atoms. With 0, a kernel with numbers keeps its metric.
     search_atoms : int
         The number of atoms with which widths and metrics are tried.
     random_state : None, int, RandomState or Generator
@@ -164,20 +165,21 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         targets = data.y.reshape(len(rows), -1)
         held = Held.split(rows, targets, data.weight, self.search_atoms, generator_at(seed, SAMPLE, 0), back)
         few = held.first(SEARCH_ROWS, SEARCH_ROWS // 4)
+        full = held.with_atoms(atoms_for(len(rows), self.max_atoms))
+        every = full.n_atoms == len(full.X)
+        rounds = max(0, self.rounds - 1) if every else self.rounds  # the last round is then that of all atoms
         starts = list(DEFAULT_KERNELS if self.kernels is None else self.kernels)
 
         def begin(kernel: Any) -> Trial:
             check_tunable(kernel)
-            if not self.rounds and is_settled(kernel):
+            if not rounds and is_settled(kernel):
                 return few.at(with_map(kernel, few.X.shape[1]))
-            return tuned(kernel, few, groups, self.rounds)
+            return tuned(kernel, few, groups, rounds)
 
-        found = engine.map_ordered(begin, starts)
-        full = held.with_atoms(atoms_for(len(rows), self.max_atoms))
-        every = full.n_atoms == len(full.X)
-        tried = engine.map_ordered(
-            lambda trial: exactly(trial, full) if every else full.at(trial.kernel, keep=True), found
-        )
+        def end(trial: Trial) -> Trial:
+            return exactly(trial, full, groups, self.rounds > 0) if every else full.at(trial.kernel, keep=True)
+
+        tried = engine.map_ordered(end, engine.map_ordered(begin, starts))
         nothing = np.zeros_like(held.y_back)  # the mean alone, for targets that the columns tell little of
         weights = convex_weights([*(trial.back for trial in tried), nothing], held.y_back, held.weight_back)
         kept = np.flatnonzero(weights[:-1]).tolist() or [int(np.argmin([trial.error for trial in tried]))]

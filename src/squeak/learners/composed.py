@@ -313,6 +313,13 @@ def _constant(X: Array, value: Array) -> Expansion:
     return Expansion(RBF(1.0), X[:1].copy(), np.zeros((1, len(value))), value)
 
 
+def plus(parts: list[Expansion], value: Array, X: Array) -> list[Expansion]:
+    """Return functions that add up to those given and a constant; a row of X is the atom where none is given."""
+    if not parts:
+        return [_constant(X, value)]
+    return [replace(parts[0], intercept=parts[0].intercept + value), *parts[1:]]
+
+
 def _mean_only(X: Array, y: Array, weight: Array | None) -> Composed:
     mean = np.average(y, axis=0, weights=weight)
     residual = y - mean

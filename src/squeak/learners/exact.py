@@ -22,20 +22,21 @@ from scipy.spatial.distance import cdist
 
 from squeak.core import engine
 from squeak.core.kernels import Laplacian, Matern, Metric, block
-from squeak.core.types import Array
-from squeak.learners.metric import ALPHAS, Held, Trial, widened
+from squeak.core.types import Array, IntArray
+from squeak.learners.metric import ALPHAS, Held, Trial, in_medians, next_metric, widened
 from squeak.learners.tiles import power_of_two
 
 WIDTHS = (1.4, 1.0, 0.7, 0.5, 0.35, 0.25)
 """Multiples of the width that few atoms preferred: more of them reach less far."""
 
-FIRST_WIDTH = 2
+FIRST_WIDTH, SAME_WIDTH = 2, 1
+"""The places of 0.7 and of 1 among them."""
 
 MOVES = ((0, 1), (1, 0), (1, 1), (0, -1), (-1, 0))
 """Steps to narrower widths and to larger penalties, in the order in which they are tried."""
 
-SOLVES = 5
-"""How many pairs of a width and a penalty are tried."""
+SOLVES, SOLVES_AGAIN = 5, 3
+"""How many pairs of a width and a penalty are tried, and how many in the metric of the slopes found then."""
 
 PART, ENOUGH = 0.7, 500
 """The part of the rows on which they are tried, and the number of rows below which it is all of them."""
@@ -44,11 +45,11 @@ FEW = 128
 """Rows whose kernel values are computed at a time."""
 
 REFINEMENTS = 8
-PRECISE = 1e-10
-"""Residuals of a solution are brought below this part of the targets."""
+PRECISE, ROUGH = 1e-10, 1e-4
+"""Residuals of a solution, and of one that only tells a width and a penalty, end below this part of the targets."""
 
 
-def solved(K: Array, shift: Array, y: Array, back: int = 0) -> tuple[Array, Array]:
+def solved(K: Array, shift: Array, y: Array, back: int = 0, precise: float = PRECISE) -> tuple[Array, Array]:
     """Return c with (K + diag(shift)) c = y, and what the solution without the last rows says of these.
 
     The factor is of float32, which takes half the time, and its answer is refined, c ← c + A⁻¹(y − (K + D)c), with
@@ -62,6 +63,8 @@ def solved(K: Array, shift: Array, y: Array, back: int = 0) -> tuple[Array, Arra
     y : array of shape (n, outputs)
     back : int
         How many rows at the end are kept back.
+    precise : float
+        Residuals are brought below this part of the targets.
 
     Returns
     -------
@@ -86,7 +89,7 @@ def solved(K: Array, shift: Array, y: Array, back: int = 0) -> tuple[Array, Arra
             for _ in range(REFINEMENTS):
                 residual = targets - K @ c - shift[:, None] * c
                 now = float(np.abs(residual).max())
-                if now <= PRECISE:
+                if now <= precise:
                     return np.asarray(size * c), size * _said(L, targets, back)
                 if not now < 0.5 * missed:
                     break
@@ -168,11 +171,13 @@ def shift_of(alpha: float, total: float, n: int, weight: Array | None) -> Array:
     return np.full(n, alpha * total) if weight is None else alpha * total / weight
 
 
-def exactly(trial: Trial, held: Held) -> Trial:
+def exactly(trial: Trial, held: Held, groups: IntArray | None = None, learn: bool = True) -> Trial:
     """Return a trial with every row an atom, at the best width and penalty near its own.
 
     From 0.7 times the trial's width and its own penalty, narrower and wider kernels and larger and smaller
     penalties are tried on 70% of the rows as long as the error on the rows kept back falls, :data:`SOLVES` in all.
+    The slopes of the best of these models, which has far more atoms than the one that the metric was learned with,
+    then give another metric. It is taken if its error, at the best of :data:`SOLVES_AGAIN` pairs, is less.
     D is that of all rows throughout: noise does not depend on how many rows there are.
 
     Parameters
@@ -180,6 +185,10 @@ def exactly(trial: Trial, held: Held) -> Trial:
     trial : Trial
         Of few atoms.
     held : Held
+    groups : array of int of shape (d,), optional
+        Columns with one number share a width.
+    learn : bool
+        False: the metric stays as it is.
 
     Returns
     -------
@@ -188,48 +197,66 @@ def exactly(trial: Trial, held: Held) -> Trial:
         is of the model without these.
     """
     some = held.first(max(ENOUGH, int(PART * len(held.X))), len(held.X_back))
-    gram, beside = _at_widths(trial.kernel, some.X, some.X), _at_widths(trial.kernel, some.X_back, some.X)
+    some = some.with_atoms(len(some.X))
     total = float(len(held.X) if held.weight is None else held.weight.sum())
+    best = _around(trial, FIRST_WIDTH, SOLVES, some, total)
+    if learn:
+        factor = in_medians(best.kernel, some.X)
+        kernel = next_metric(best, some, isinstance(best.kernel, Metric), groups)
+        again = _around(replace(best, kernel=widened(kernel, factor)), SAME_WIDTH, SOLVES_AGAIN, some, total)
+        best = min(best, again, key=lambda one: one.error)
+    X, y = held.all_rows()
+    weight = None if held.weight is None else np.concatenate([held.weight, np.asarray(held.weight_back)])
+    K = _filled(X, X, lambda rows, others: block(best.kernel, rows, others))
+    coef, said = solved(K, shift_of(best.alpha, total, len(X), weight), y, len(held.X_back))
+    return replace(best, error=_error(held, said), coef=coef, back=said)
+
+
+def _around(trial: Trial, width: int, solves: int, held: Held, total: float) -> Trial:
+    """Return the best of some pairs of a width and a penalty, every row an atom: uphill from those of a trial.
+
+    ``width`` is the place in :data:`WIDTHS` from which it begins, and ``total`` the weight of all rows.
+    """
+    gram, beside = _at_widths(trial.kernel, held.X, held.X), _at_widths(trial.kernel, held.X_back, held.X)
     grams: dict[int, tuple[Array, Array]] = {}
     found: dict[tuple[int, int], float] = {}
+    best: list[tuple[Array, Array]] = []
 
     def at(width: int, step: int) -> float:
         if width not in grams:
             grams.clear()  # one at a time: they are large
             grams[width] = gram(WIDTHS[width]), beside(WIDTHS[width])
         K, K_back = grams[width]
-        coef, _ = solved(K, shift_of(float(ALPHAS[step]), total, len(K), some.weight), some.y)
-        return _error(some, K_back @ coef)
+        coef, _ = solved(K, shift_of(float(ALPHAS[step]), total, len(K), held.weight), held.y, precise=ROUGH)
+        said = K_back @ coef
+        error = _error(held, said)
+        if not error >= min(found.values(), default=np.inf):
+            best[:] = [(coef, said)]
+        return error
 
-    here = FIRST_WIDTH, int(np.argmin(np.abs(np.log(ALPHAS / trial.alpha))))
+    here = width, int(np.argmin(np.abs(np.log(ALPHAS / trial.alpha))))
     found[here] = at(*here)
     moved = True
-    while moved and len(found) < SOLVES:
+    while moved and len(found) < solves:
         moved = False
-        for width, step in MOVES:
-            there = here[0] + width, here[1] + step
+        for narrower, larger in MOVES:
+            there = here[0] + narrower, here[1] + larger
             inside = 0 <= there[0] < len(WIDTHS) and 0 <= there[1] < len(ALPHAS)
-            if not inside or there in found or len(found) >= SOLVES:
+            if not inside or there in found or len(found) >= solves:
                 continue
             found[there] = at(*there)
             if found[there] < found[here]:
                 here, moved = there, True
                 break
-    grams.clear()
-    alpha, factor = float(ALPHAS[here[1]]), WIDTHS[here[0]]
-    kernel = widened(trial.kernel, factor)
-    X, y = held.all_rows()
-    weight = None if held.weight is None else np.concatenate([held.weight, np.asarray(held.weight_back)])
-    K = _filled(X, X, lambda rows, others: block(kernel, rows, others))
-    coef, said = solved(K, shift_of(alpha, total, len(X), weight), y, len(held.X_back))
+    [(coef, said)] = best
     return replace(
         trial,
-        kernel=kernel,
-        alpha=alpha,
-        error=_error(held, said),
+        kernel=widened(trial.kernel, WIDTHS[here[0]]),
+        alpha=float(ALPHAS[here[1]]),
+        error=found[here],
         coef=coef,
         back=said,
-        factor=trial.factor * factor,
+        factor=trial.factor * WIDTHS[here[0]],
         at_edge=here[1] in (0, len(ALPHAS) - 1),
         equations=None,
     )

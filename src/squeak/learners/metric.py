@@ -319,9 +319,7 @@ def tuned(
         if not rounds:
             return first
     else:
-        first = held.at(kernel)
-        middle = stretched(kernel, _stretch_of(kernel, held.X.shape[1]), held.X[:MEDIAN_ROWS])
-        first = replace(first, factor=_size(first.kernel) / _size(middle))
+        first = held.at(kernel, in_medians(kernel, held.X))
     return learned(first, held, full, groups, rounds, left)
 
 
@@ -332,6 +330,11 @@ def check_tunable(kernel: Any) -> None:
         raise TypeError(f"the kernel must be RBF, Laplacian or Matern, or a Metric of one; it is {kernel!r}")
     if isinstance(inner.length_scale, str) and inner.length_scale not in ("learned", "auto", "median"):
         raise ValueError(f"length_scale must be positive, or 'learned'; it is {inner.length_scale!r}")
+
+
+def in_medians(kernel: Any, X: Array) -> float:
+    """Return the width of a kernel over the median distance of the first rows in its metric."""
+    return _size(kernel) / _size(stretched(kernel, _stretch_of(kernel, X.shape[1]), X[:MEDIAN_ROWS]))
 
 
 def _stretch_of(kernel: Any, columns: int) -> Array:

@@ -29,7 +29,8 @@ def times(value: float) -> str:
 
 def percent(ratio: float) -> str:
     """Return by how many percent an error is lower or higher, in words."""
-    return f"{100 * abs(1 - ratio):.0f}% {'lower' if ratio < 1 else 'higher'}"
+    part = 100 * abs(1 - ratio)
+    return f"{f'{part:.0f}%' if part >= 0.5 else 'less than 1%'} {'lower' if ratio < 1 else 'higher'}"
 
 
 def tables_facts() -> dict[str, Any]:
@@ -93,22 +94,21 @@ def labels_fact(data: str, labels: int) -> tuple[float, float]:
 
 
 def first_screen() -> str:
-    """Return the list of README's first screen: who gains, and by how much."""
+    """Return the table of README's first screen: who gains, by which class, and by how much."""
     tables, streams, searches, long = tables_facts(), streams_facts(), searches_facts(), largest_dictionary()
     apart, fit = tables["apart"], result("falkon")["parts"]["nycflights-1000"]
     ours, theirs = labels_fact("cora", 20)
+    ranks, mean = streams["ranks"], searches["mean"]
     return f"""
-- **You have a table and one column to predict.** `AutoRegressor` and `AutoClassifier` take a data frame with numbers, text, dates and gaps. On {apart["lightgbm"]["tables"]} tables that played no part in
-  choosing our settings, their error is {percent(apart["lightgbm"]["ratio"])} than LightGBM's, {percent(apart["hist"]["ratio"])} than HistGradientBoosting's and {percent(apart["catboost"]["ratio"])} than CatBoost's (geometric means,
-  everything at its defaults, {splits_words(tables["splits"])}). On {len(tables["lost"])} of all {len(tables["best"])} tables some other library is better, and
-  our fits take far longer: {fit_time("lightgbm")[0]:.0f} times the processor time of LightGBM and {fit_time("catboost")[0]:.1f} times that of CatBoost.
-- **Your rows arrive as a stream.** `MixedKonsRegressor` and `MixedKonsClassifier` learn each row as it comes, and follow streams that change. On {len(UNSEEN)} generated streams of river (one seed each), which played no part in choosing our settings, their mean rank by error is {streams["ranks"]["mixed"]:.1f}
-  of {len(streams["ranks"])} methods; river's adaptive random forest has {streams["ranks"]["arf"]:.1f} and takes {times(streams["arf_time"])} as long per row.
-- **Each evaluation of your function is expensive.** `minimize` searches a box by Bayesian optimisation. In {searches["searches"]} searches of six functions that played no part in choosing our settings, its mean rank after 100 evaluations is {searches["mean"]["squeak"]:.1f}; Optuna's TPE has {searches["mean"]["TPE"]:.1f}
-  and its `GPSampler` {searches["mean"]["GPSampler"]:.1f}, with steps that take {times(searches["step"])} as long.
-- **You have a graph and few labels.** `HarmonicClassifier` labels {ours:.0f}% of the nodes of cora (papers that cite each other) correctly from 20 labels; scikit-learn's `LabelSpreading` labels {theirs:.0f}%.
-- **Kernel methods do not fit into your memory.** The rows that matter of a stream of {long["rows"]:,} rows are found in one pass of {long["seconds"] / 60:.0f} minutes with {long["peak_mb"]:.0f} MB of memory. On {fit["rows"]:,} flights `KernelRidge` fits
-  {times(fit["speed"]["theirs"])} faster than scikit-learn's `Nystroem` + `Ridge`, with the same test error.
+| you have | use | what we measured |
+|---|---|---|
+| a table with a column to predict | `AutoRegressor`, `AutoClassifier` | On {apart["lightgbm"]["tables"]} tables the error is {percent(apart["lightgbm"]["ratio"])} than LightGBM's, {percent(apart["hist"]["ratio"])} than HistGradientBoosting's and {percent(apart["catboost"]["ratio"])} than CatBoost's. A fit takes {times(fit_time("lightgbm")[0])} the processor time of LightGBM's and {times(fit_time("catboost")[0])} that of CatBoost's. |
+| rows that arrive as a stream | `squeak.online`: `MixedKonsRegressor`, `MixedKonsClassifier` | On {len(UNSEEN)} generated streams, most of them with drift, the mean rank is {ranks["mixed"]:.1f} of {len(ranks)} methods. river's adaptive random forest has {ranks["arf"]:.1f}, and takes {times(streams["arf_time"])} as long per row. |
+| a function that is expensive to evaluate | `squeak.bandits.minimize` | In {searches["searches"]} searches the mean rank is {mean["squeak"]:.1f} of {len(mean)} methods. Optuna's TPE has {mean["TPE"]:.1f}; its `GPSampler` has {mean["GPSampler"]:.1f}, and takes {times(searches["step"])} as long per step. |
+| a graph with few labels | `squeak.graphs.HarmonicClassifier` | From 20 labels {ours:.0f}% of the nodes of cora are labelled correctly; scikit-learn's `LabelSpreading` labels {theirs:.0f}%. |
+| more rows than a kernel method can hold | `Squeak`, `KernelRidge` | The rows that matter among {long["rows"]:,} are found in {long["seconds"] / 60:.0f} minutes with {long["peak_mb"]:.0f} MB of memory. On {fit["rows"]:,} flights a fit is {times(fit["speed"]["theirs"])} faster than scikit-learn's `Nystroem` + `Ridge`, with the same test error. |
+
+The {apart["lightgbm"]["tables"]} tables ({splits_words(tables["splits"])}, all libraries with their defaults, geometric means), the streams (one seed each) and the functions that were searched played no part in choosing our settings. On {len(tables["lost"])} of all {len(tables["best"])} tables another library is better.
 """
 
 
@@ -117,7 +117,7 @@ def which_tool() -> str:
     tables, online, graphs = tables_facts(), result("online")["peers"], result("graphs")
     streams, searches, errors = streams_facts(), searches_facts(), whole()
     lost_streams = "; ".join(
-        f"{stream}: error {mine:.3f}, {TITLES[best].split(': ')[-1]} {least:.3f}"
+        f"{stream}: error {mine:.3f} ({TITLES[best].split(': ')[-1]}: {least:.3f})"
         for stream in (*UNSEEN, *MADE)
         if (mine := mean_error(errors[stream]["mixed"])) > (least := min(map(mean_error, errors[stream].values())))
         for best in [min(errors[stream], key=lambda name: mean_error(errors[stream][name]))]

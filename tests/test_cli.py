@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 import squeak
 from squeak.cli import main
+from squeak.cli.pages import classification_scores
 from squeak.kernels import RBF, Linear, PairwiseKernel
 from squeak.samplers import RPCholesky
 from tests.commands import ENVIRONMENT, command
@@ -57,7 +58,7 @@ def test_a_dictionary_is_learned_shown_and_merged(folder, tmp_path):
         f"{len(d):,} for 20,000 rows",
         "ridge",
         "eigenvalues of K",
-        "onehot of 3: AMS, CDG, LIL",
+        "one number for each of 3 values: AMS, CDG, LIL",
         "distance",
     ):
         assert words in shown.stdout
@@ -237,17 +238,30 @@ def test_show_prints_every_kind_of_file(tmp_path, monkeypatch, capsys):
         "one atom": squeak.Squeak(kernel=RBF(3.0), ridge=1.0, random_state=0).fit(X[:1]).dictionary_,
         "sampler": squeak.Kors(kernel=RBF(3.0), ridge=1.0, random_state=0).fit(X),
         "preprocessing": source.preprocessing,
+        "automatic": squeak.AutoRegressor(max_atoms=10, random_state=0).fit(
+            squeak.rows(pd.DataFrame({"x": X[:, 0] - 4, "kind": np.where(X[:, 1] > 0, "up", "d" * 99)}), X[:, 0])
+        ),
     }
     words = {
         "sparse": "largest entries",
         "text": "its kernel is code",
         "preprocessing": "12 columns become 12 numbers",
+        "automatic": "AutoRegressor",
     }
     for name, obj in objects.items():
         squeak.save(obj, tmp_path / "x.sqk")
         code, printed = run_here(monkeypatch, capsys, "show", tmp_path / "x.sqk")
         assert code == 0, (name, printed.err)
         assert words.get(name, "atoms") in printed.out
+    for said in (
+        "error on held-out rows",
+        "on all rows: the model",
+        "2 columns become 3 numbers",
+        "one number for each of 2 values: ddd",
+    ):
+        assert said in printed.out
+    assert "(x + " in printed.out  # and not x − -4
+    assert "d" * 25 not in printed.out
 
 
 def test_a_terminal_without_our_signs_is_no_error(folder, tmp_path):
@@ -434,7 +448,7 @@ def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(folder, tmp_path,
     fit = ["fit", folder / "flights.csv", "--dry-run", "--out", "m.sqk", "-q", "--target"]
     code, said = run_here(monkeypatch, capsys, *fit, "delay")
     assert code == 0, said.err
-    for words in ("5 numbers per row", "onehot of 3: AMS, CDG, LIL", "AutoRegressor"):
+    for words in ("5 numbers per row", "one number for each of 3 values: AMS, CDG, LIL", "AutoRegressor"):
         assert words in said.out
     assert "learned as regression" in said.out
     code, said = run_here(
@@ -535,3 +549,11 @@ def test_a_warning_is_one_line_without_code(quiet, tmp_path):
     assert "holds numbers but for 'odd'" in said
     assert ".py" not in done.stderr
     assert "warnings.warn" not in done.stderr
+
+
+def test_scores_of_two_classes_have_the_area_under_the_curve():
+    chances = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6], [0.7, 0.3]])
+    real, classes = np.array(["no", "yes", "no", "yes"]), np.array(["no", "yes"])
+    text = classification_scores(classes[chances.argmax(axis=1)], real, classes, chances)
+    assert "ROC AUC   0.7500" in text  # three of the four pairs are in order
+    assert "ROC AUC" not in classification_scores(real[:1], real[:1], classes, chances[:1])

@@ -158,7 +158,7 @@ def test_a_fit_chooses_everything_by_itself_and_says_which_way_it_took(semicolon
     call = ["fit", "rows.parquet", "--target", "y", "--max-atoms", 10, "--out", "m.sqk", "--overwrite"]
     code, printed = run(monkeypatch, capsys, *call)
     assert code == 0, printed.err
-    assert "AutoRegressor: everything was chosen on rows kept back" in printed.out
+    assert "AutoRegressor: all settings were chosen by the error on held-out rows" in printed.out
     how = {"scale": "robust", "missing": "median", "categories": "auto"}
     source = squeak.rows("rows.parquet", "y", random_state=0, **how)
     expected = squeak.AutoRegressor(max_atoms=10, random_state=0).fit(source)

@@ -262,6 +262,8 @@ def test_too_many_connections_are_told_in_json(served, monkeypatch):
         assert server.ask("GET", "/health", connection=connection)[0] == 200
     status, said = server.ask("GET", "/health")
     assert (status, said) == (503, {"error": "the server has 3 connections at most; try again soon"})
+    open_ones += [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(140)]
+    assert server.ask("GET", "/health") == (status, said)  # also where uvicorn's own limit would be
     for connection in open_ones:
         connection.close()
     deadline = time.monotonic() + 30

@@ -85,7 +85,9 @@ def __getattr__(name: str) -> Any:
         return found
     if name in __all__:
         return getattr(room("learners"), name)
-    raise AttributeError(f"module 'squeak' has no attribute {name!r}")
+    home = next((at for at in _ROOMS if not name.startswith("_") and name in room(at).__all__), None)
+    advice = "" if home is None else f"; it is squeak.{home}.{name}"
+    raise AttributeError(f"module 'squeak' has no attribute {name!r}{advice}")
 
 
 def __dir__() -> list[str]:

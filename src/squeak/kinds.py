@@ -86,13 +86,15 @@ def class_of(kind: str) -> Any:
 
 
 def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Write an object to a ``.sqk`` file; data only, replaced whole or not at all.
+    """Write an object to a ``.sqk`` file, which holds data and no code.
 
     Parameters
     ----------
     obj : Dictionary, Preprocessing, fitted learner, or a sampler or an online learner that has read rows
+        What to save.
     path : path
-        The folder must exist; an older file of that name is replaced once the new one is safely on disk.
+        The file to write. Its folder must exist. An older file of that name is replaced once the new one is
+        completely on disk.
 
     Examples
     --------
@@ -116,15 +118,16 @@ def load(path: str | os.PathLike[str], kernel: Any = None, kind: str | None = No
     Parameters
     ----------
     path : path
+        The ``.sqk`` file.
     kernel : kernel, optional
-        Needed for an object that was learned with a kernel that is code.
+        The kernel of the object, if it is a function of your own: files never hold code.
     kind : str, optional
-        Refuse any other kind.
+        The kind of object that is expected; any other kind is refused.
 
     Returns
     -------
     object
-        As it stood when it was saved.
+        The object as it was when it was saved.
 
     Raises
     ------

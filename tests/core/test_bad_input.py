@@ -193,7 +193,7 @@ KINDS = {
     ),
     "target with NaN": (
         lambda f: squeak.rows(parquet(f, with_value("delay", 12, np.nan)), target="delay"),
-        "row 12 of flights.parquet: the target 'delay' is nan; skip such rows",
+        "row 12 of flights.parquet: the target 'delay' is missing; skip such rows",
     ),
     "fewer targets than rows": (
         lambda f: squeak.rows(np.ones((5, 2)), target=np.ones(4)),

@@ -7,6 +7,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -225,20 +226,24 @@ def test_a_database_that_is_asked_wrongly_says_so_in_one_error(sqlite_file, duck
         ("sqlite:///flights.db", None, r"^sqlite:///flights.db is a database; pass query='SELECT …' too$"),
         ("postgresql+psycopg://me:secret@host/db", None, r"^postgresql\+psycopg://host/db is a database"),
         ("flights.db", None, "^flights.db looks like a database; pass its URL, sqlite:///flights.db, and query="),
-        ("sqlite:///flights.db", "SELECT * FROM flight", "^the database refuses: no such table: flight$"),
-        (f"duckdb:///{duck_file}", "SELECT * FROM flight", "^the database refuses: .* flight does not exist"),
+        ("sqlite:///flights.db", "SELECT * FROM flight", "^the database reports an error: no such table: flight$"),
+        (f"duckdb:///{duck_file}", "SELECT * FROM flight", "^the database reports an error: .*flight does"),
         (
             sqlite3.connect(sqlite_file),
             "SELEC * FROM flights",
-            '^the database refuses: near "SELEC": syntax error$',
+            '^the database reports an error: near "SELEC": syntax error$',
         ),
-        ("mydb://host/flights", "SELECT 1", "^the database refuses: .*mydb"),
+        ("mydb://host/flights", "SELECT 1", "^the database reports an error: .*mydb"),
+        ("sqlite:///flights.db", "SELECT * FROM flights WHERE 1 = 0", "^the query or stream has no rows$"),
     ]:
         with pytest.raises(ValueError, match=message):
             squeak.rows(url, query=query)
     with pytest.raises(ValueError, match="no such table") as raised:
         squeak.rows("sqlite:///flights.db", query="SELECT * FROM flight")
     assert isinstance(raised.value.__cause__, sqlalchemy.exc.OperationalError)
+    monkeypatch.setitem(sys.modules, "MySQLdb", None)
+    with pytest.raises(ImportError, match=r"^the driver of mysql:// is not installed .*mysql\+DRIVER"):
+        squeak.rows("mysql://me@host/flights", query="SELECT 1")
     for kind in ("sqlite", "duckdb"):
         with pytest.raises(FileNotFoundError, match="there is no database not_there"):
             squeak.rows(f"{kind}:///not_there.db", query="SELECT * FROM flights")

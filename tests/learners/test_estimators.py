@@ -251,3 +251,11 @@ def test_estimators_are_found_by_type():
     assert set(squeak.all_estimators(["cluster", "dpp"])) < set(squeak.all_estimators())
     with pytest.raises(ValueError, match=r"type_filter must be of 'classifier'.*it has 'kernel'"):
         squeak.all_estimators("kernel")
+
+
+def test_a_name_that_lives_in_a_room_is_found_there():
+    for name in ("MixedKonsClassifier", "minimize", "HarmonicClassifier", "DPP"):
+        with pytest.raises(AttributeError, match=rf"; it is squeak\.[a-z]+\.{name}$"):
+            getattr(squeak, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'nowhere'$"):
+        squeak.nowhere  # noqa: B018

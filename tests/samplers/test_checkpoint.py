@@ -345,3 +345,11 @@ def test_every_write_reaches_the_disk_file_and_folder(X, tmp_path, monkeypatch):
     )
     learn().fit(X).dictionary_.save(tmp_path / "d.sqk")
     assert [stat.S_ISDIR(mode) for mode in synced] == [False, True]
+
+
+def test_a_progress_bar_changes_no_byte_of_what_is_saved(tmp_path):
+    X = np.random.default_rng(0).standard_normal((500, 2))
+    for verbose in (0, 1):
+        s = Squeak(kernel=RBF(1.0), ridge=1.0, random_state=0, verbose=verbose).fit(X)
+        s.dictionary_.save(tmp_path / f"{verbose}.sqk")
+    assert (tmp_path / "0.sqk").read_bytes() == (tmp_path / "1.sqk").read_bytes()

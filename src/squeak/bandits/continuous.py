@@ -48,6 +48,10 @@ CAUTION = 6.0
 class BoxUCB(SavedBox, PointsTold, Runs):
     """Choose the next point of a box by a Gaussian process, with ask and tell. Values are maximised.
 
+    Use it if each evaluation is expensive: ``ask`` gives the point to evaluate next, and ``tell`` takes its value.
+    The process learns from all values so far where the function may be large, and a step goes where a rise is most
+    to be expected.
+
     Each step looks at Sobol points over the box, moved by a random shift, and at points around the best one so far,
     and refines the most promising. Values are centred and scaled. Widths and noise are fitted by marginal
     likelihood whenever the number of points has grown by a sixth. Up to ``crossover`` points the posterior is

@@ -39,6 +39,9 @@ def minimize(
 ) -> MinimizeResult:
     """Minimise an expensive function over a box by Bayesian optimisation with a Gaussian process.
 
+    After a few first points, each point is chosen where a Gaussian process, fitted to all values so far, expects
+    the largest improvement. :class:`BoxUCB` is the same search with calls of your own.
+
     Parameters
     ----------
     f : callable

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from squeak.cli.errors import option
+from squeak.cli.pages import searched
 from squeak.cli.reading import Categories, Missing, Scale
 
 CHOSEN = {
@@ -54,10 +55,6 @@ def fit_auto(source: Any, learner: Any, out: Path) -> list[str]:
     learner.fit(source).save(out)
     skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""
     return [
-        f"{type(learner).__name__}{skipped}: everything was chosen on rows kept back, in memory → {out}",
-        *(
-            f"  {stage['stage']}: {stage['model']}: error {stage['error']:.4f} of the targets' deviation"
-            for stage in learner.search_
-        ),
-        *(f"  {limit}" for limit in learner.limits_),
+        f"{type(learner).__name__}{skipped}: all settings were chosen by the error on held-out rows → {out}",
+        *searched(learner),
     ]

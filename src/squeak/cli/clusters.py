@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-TlsFile = Annotated[Path | None, typer.Option(help="For a scheduler that asks for TLS.", show_default=False)]
+TlsFile = Annotated[Path | None, typer.Option(help="A file for a scheduler that asks for TLS.", show_default=False)]
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,15 @@ class Cluster:
 
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Learn parts in so many processes and merge them (DISQUEAK).", show_default=False),
+        typer.Option(
+            min=1,
+            help="Learn parts of the rows in this many processes and merge them (DISQUEAK).",
+            show_default=False,
+        ),
     ] = None
     scheduler: Annotated[
         str | None,
-        typer.Option(help="The address of a Dask scheduler, to do so on its cluster.", show_default=False),
+        typer.Option(help="The address of a Dask scheduler, to do the same on its cluster.", show_default=False),
     ] = None
     tls_ca: TlsFile = None
     tls_cert: TlsFile = None

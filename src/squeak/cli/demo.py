@@ -110,7 +110,7 @@ def page_of(model: squeak.KernelRidge, flights: squeak.data.RowSource, out: Path
 
 
 def predict_delays(flights: squeak.data.RowSource, out: Path) -> squeak.KernelRidge:
-    """Learn arrival delays in one pass, every fifth flight kept back; say how well, and draw it."""
+    """Learn arrival delays in one pass, every fifth flight held out; say how well, and draw it."""
     model = squeak.KernelRidge(
         RBF("median") + Linear(), alpha=10.0, max_atoms=DELAY_ATOMS, fit_intercept=True, random_state=0
     )
@@ -134,9 +134,7 @@ def predict_delays(flights: squeak.data.RowSource, out: Path) -> squeak.KernelRi
     }
     model.save(out / "delays.sqk")
     draw_delays(guess, y, out / "delays.png")
-    print(
-        f"Arrival delay of {len(y):,} flights kept back, the others seen once (root mean squared error, minutes):"
-    )
+    print(f"Arrival delay of {len(y):,} flights held out, the others seen once (root mean squared error, minutes):")
     for name, error in errors.items():
         print(f"  {name:32s} {error:6.2f}")
     print(f"wrote {out / 'delays.sqk'} and {out / 'delays.png'}")
@@ -180,7 +178,7 @@ def draw_delays(guess: Any, truth: Any, path: Path) -> None:
     axes.fill_between(middle, low, high, color="#0b6e99", alpha=0.25, linewidth=0, label="half of the flights")
     axes.plot(middle, half, color="#0b6e99", marker=".", label="their median")
     axes.plot([middle[0], middle[-1]], [middle[0], middle[-1]], color="0.6", linestyle=":", label="as predicted")
-    axes.set(xlabel="predicted arrival delay, minutes", ylabel="true arrival delay", title="Flights kept back")
+    axes.set(xlabel="predicted arrival delay, minutes", ylabel="true arrival delay", title="Flights held out")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path)

@@ -44,9 +44,11 @@ def serve(
     host: Annotated[
         str, typer.Option(help="The address to listen at; 0.0.0.0 lets every machine of the network ask.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at; 0: any that is free.")] = 8000,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows of a request at most.")] = 10_000,
-    max_bytes: Annotated[int, typer.Option(min=100, help="Bytes of a request at most.")] = 10_000_000,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen at; 0 takes any that is free.")
+    ] = 8000,
+    max_rows: Annotated[int, typer.Option(min=1, help="How many rows a request may have.")] = 10_000,
+    max_bytes: Annotated[int, typer.Option(min=100, help="How many bytes a request may have.")] = 10_000_000,
 ) -> None:
     """Answer requests for predictions over HTTP, until it is stopped; needs the extra `serve`.
 

@@ -50,17 +50,25 @@ def dictionary(
     ridge: Annotated[
         float | None,
         typer.Option(
-            callback=positive, help="Directions with eigenvalues well above it are kept.", show_default=False
+            callback=positive,
+            help="How strongly a direction must stand out to be kept; a larger ridge keeps fewer atoms.",
+            show_default=False,
         ),
     ] = None,
     max_atoms: Annotated[
         int | None,
-        typer.Option(min=1, help="A hard limit on the size; 1000 where no ridge is given.", show_default=False),
+        typer.Option(
+            min=1, help="How many atoms the dictionary has at most; 1000 if no ridge is given.", show_default=False
+        ),
     ] = None,
     oversampling: Annotated[
-        float, typer.Option(callback=positive, help="Atoms per unit of effective dimension.")
+        float,
+        typer.Option(
+            callback=positive,
+            help="How many atoms are kept for each direction that stands out; more atoms are more accurate.",
+        ),
     ] = 10.0,
-    sampler: Annotated[SamplerName, typer.Option(help="SQUEAK drops atoms again; KORS never does.")] = (
+    sampler: Annotated[SamplerName, typer.Option(help="SQUEAK may drop an atom again; KORS never does.")] = (
         SamplerName.squeak
     ),
     checkpoint: Checkpoint = None,
@@ -78,10 +86,15 @@ def dictionary(
     ] = None,
     cluster: Cluster,
     leaves: Annotated[
-        int | None, typer.Option(min=1, help="Parts, where workers or a scheduler are used.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            help="Into how many parts the rows are cut, if workers or a scheduler are used.",
+            show_default=False,
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done and its cost; learn nothing.")
+        bool, typer.Option("--dry-run", help="Learn nothing; say what would be done, and what it would cost.")
     ] = False,
     measure: Measure = False,
     overwrite: Overwrite = False,
@@ -150,7 +163,7 @@ def show(
     file: Annotated[Path, typer.Argument(help="A .sqk file.")],
     atoms: Annotated[int, typer.Option(help="How many atoms to print.")] = 8,
 ) -> None:
-    """Print what a .sqk file holds: sizes, spectrum, and its most telling atoms in your own columns."""
+    """Print what a .sqk file holds: a model, a dictionary, or anything else that squeak saves."""
     import squeak as sq
     from squeak.cli.pages import page, page_of_fit, page_without_kernel
     from squeak.core.storage import NotStoredError, read
@@ -166,10 +179,12 @@ def show(
 
 
 def merge(
-    files: Annotated[list[Path], typer.Argument(help="Two or more .sqk files of disjoint data.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Two or more .sqk files with dictionaries of different rows.")
+    ],
     out: Out,
     max_atoms: Annotated[
-        int | None, typer.Option(min=1, help="Leave at most so many atoms.", show_default=False)
+        int | None, typer.Option(min=1, help="How many atoms the result has at most.", show_default=False)
     ] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
@@ -193,23 +208,29 @@ def compare(
     *,
     target: Annotated[str | None, typer.Option(help="A column to leave out of the rows.")] = None,
     reading: Shuffled,
-    rows: Annotated[int, typer.Option(min=2, help="Compare on so many rows, drawn from all.")] = 2_000,
+    rows: Annotated[
+        int, typer.Option(min=2, help="How many rows, drawn from all, the samplers are compared on.")
+    ] = 2_000,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: LengthScale = "median",
     ridge: Annotated[
         float | None,
-        typer.Option(callback=positive, help="1/1000 of the trace of K unless given.", show_default=False),
+        typer.Option(
+            callback=positive,
+            help="The ridge; by default 1/1000 of the trace of the kernel matrix.",
+            show_default=False,
+        ),
     ] = None,
-    oversampling: Annotated[str, typer.Option(help="Numbers, separated by commas: one point of a curve each.")] = (
-        "4,8,16"
-    ),
-    repeats: Annotated[int, typer.Option(min=1, help="Runs with different seeds.")] = 3,
+    oversampling: Annotated[
+        str, typer.Option(help="The values of oversampling to compare, separated by commas.")
+    ] = ("4,8,16"),
+    repeats: Annotated[int, typer.Option(min=1, help="How many runs with different seeds are averaged.")] = 3,
     figure: Annotated[
         Path | None, typer.Option(help="Draw accuracy against atoms here (png, svg or pdf).", show_default=False)
     ] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
     """Run every sampler on some rows of DATA and print what each costs and how good it is."""
     from squeak.cli.pages import comparison
@@ -247,13 +268,22 @@ def sample(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The .parquet or .csv file to write.", show_default=False)
     ],
-    k: Annotated[int | None, typer.Option(min=1, help="Rows in the subset.", show_default=False)] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="How many rows each subset has.", show_default=False)] = None,
     size: Annotated[
         float | None,
-        typer.Option(callback=positive, help="Rows on average, instead of exactly --k.", show_default=False),
+        typer.Option(
+            callback=positive,
+            help="How many rows each subset has on average, in place of exactly --k.",
+            show_default=False,
+        ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="How many subsets; a column `sample` tells them apart.")] = 1,
-    target: Annotated[str | None, typer.Option(help="A column that rows are not compared by.")] = None,
+    samples: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How many subsets to draw; the column `sample` says which subset a row belongs to."
+        ),
+    ] = 1,
+    target: Annotated[str | None, typer.Option(help="A column that is left out when rows are compared.")] = None,
     reading: Columns,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: LengthScale = "median",
@@ -321,8 +351,8 @@ def report(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="Rows: files, a folder, or a glob in quotes; more than once for more. Those that were "
-            "learned from give the measured accuracy.",
+            help="Rows for the page: files, a folder, a glob in quotes or a database's URL, once or several times. "
+            "For a dictionary, give the rows that it was learned from.",
             show_default=False,
         ),
     ] = None,

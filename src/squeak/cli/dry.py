@@ -22,20 +22,20 @@ def in_memory(source: Any, learner: Any, *, measure: bool = False) -> str:
     name, time_budget = type(learner).__name__, learner.time_budget
     classes = name == "AutoClassifier"
     rows, width = weighed_rows(source), len(source.feature_names)
-    held = "all rows, as numbers" if rows is None else f"about {quantity(memory_of_auto(rows, width, learner))}"
-    limit = (
-        "--time-budget ends it earlier" if time_budget is None else f"nothing new is tried after {time_budget:g} s"
-    )
+    unknown = f"all rows are held in memory, with {8 * width:,} bytes each"
+    held = unknown if rows is None else f"about {quantity(memory_of_auto(rows, width, learner))}"
+    limit = "--time-budget sets a limit" if time_budget is None else f"nothing new is tried after {time_budget:g} s"
     lines = [
         *_recognised(source, classes),
-        f"would do   {name}: kernels, metrics, penalties and local experts are tried on rows kept back",
+        f"would do   {name}: kernels, metrics, penalties and local experts are compared on held-out rows",
     ]
     if measure:
         lines += of_auto(source, learner).lines()
     else:
         lines += [
             f"memory     {held}",
-            f"time       is not predicted: seconds for a thousand rows, many minutes for a million; {limit}",
+            f"time       seconds for a thousand rows, many minutes for a million; {limit}",
+            "           (squeak plan fit measures some of the rows and predicts it)",
         ]
     return _page(lines)
 

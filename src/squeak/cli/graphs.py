@@ -26,7 +26,8 @@ Graph = Annotated[
     list[str],
     typer.Argument(
         metavar="EDGES",
-        help="Edge lists: text, CSV, Parquet or npy; two nodes a line, by number or name, and maybe a weight.",
+        help="Edge lists as text, CSV, Parquet or npy: two nodes in each line, by number or name, and perhaps "
+        "a weight.",
     ),
 ]
 Figure = Annotated[
@@ -45,26 +46,45 @@ def sparsify(
     edges: Graph,
     *,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="A .parquet, .csv, .npy or .txt file.", show_default=False)
+        Path,
+        typer.Option("--out", "-o", help="The .parquet, .csv, .npy or .txt file to write.", show_default=False),
     ],
     reading: Chosen,
-    oversampling: Annotated[float, typer.Option(callback=positive, help="Edges kept a node, about.")] = 30.0,
-    ridge: Annotated[float, typer.Option(min=0.0, help="Above 0: an (eps, ridge)-sparsifier, smaller.")] = 0.0,
-    copies: Annotated[int, typer.Option(min=1, help="Coins of an edge; 1 is best.")] = 1,
+    oversampling: Annotated[
+        float, typer.Option(callback=positive, help="About how many edges are kept per node.")
+    ] = 30.0,
+    ridge: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="With a ridge above 0, only directions with larger eigenvalues are kept, and the result is "
+            "smaller.",
+        ),
+    ] = 0.0,
+    copies: Annotated[
+        int, typer.Option(min=1, help="How many independent coins are tossed for an edge; 1 is most accurate.")
+    ] = 1,
     way: Annotated[
-        Way, typer.Option(help="One pass; one pass that never drops; or all edges in memory.")
+        Way,
+        typer.Option(
+            help="stream reads the edges once; online does too, and never drops an edge that it kept; batch "
+            "holds all edges in memory."
+        ),
     ] = Way.stream,
     checkpoint: Checkpoint = None,
     every: Every = 30.0,
     measure: Annotated[
-        bool, typer.Option("--measure/--no-measure", help="Measure the accuracy; holds the graph in memory.")
+        bool,
+        typer.Option(
+            "--measure/--no-measure", help="Measure the accuracy of the result, which needs the graph in memory."
+        ),
     ] = True,
     figure: Figure = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Sparsify the graph of EDGES: far fewer edges, nearly the same quadratic form."""
+    """Make the graph of EDGES smaller while keeping its spectrum (its cuts, flows and clusters)."""
     from squeak.graphs import OnlineSparsifier, StreamSparsifier, sparsifier_report
     from squeak.graphs import sparsify as sparsify_all
     from squeak.graphs.names import as_array
@@ -112,16 +132,30 @@ def label(
     edges: Graph,
     *,
     labels: Annotated[
-        Path, typer.Option(help="CSV or Parquet with the columns node and label.", show_default=False)
+        Path, typer.Option(help="A CSV or Parquet file with the columns node and label.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="A .csv or .parquet file.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The .csv or .parquet file to write.", show_default=False)
+    ],
     reading: Chosen,
     oversampling: Annotated[
-        float | None, typer.Option(callback=positive, help="Sparsify the graph first.", show_default=False)
+        float | None,
+        typer.Option(
+            callback=positive,
+            help="Make the graph smaller first; about how many edges are kept per node.",
+            show_default=False,
+        ),
     ] = None,
-    alpha: Annotated[float, typer.Option(callback=positive, help="The penalty on unsmooth labels.")] = 1.0,
+    alpha: Annotated[
+        float, typer.Option(callback=positive, help="The penalty on labels that change along edges.")
+    ] = 1.0,
     hold_out: Annotated[
-        float, typer.Option(min=0.0, max=0.9, help="Hide this part of the labels, and say how many were found.")
+        float,
+        typer.Option(
+            min=0.0,
+            max=0.9,
+            help="Hide this share of the labels, and say how many of them were predicted correctly.",
+        ),
     ] = 0.0,
     overwrite: Overwrite = False,
     seed: Seed = 0,

@@ -69,7 +69,11 @@ class Loss(StrEnum):
     logistic = "logistic"
 
 
-Model = Annotated[Path, typer.Argument(help="A model, as `squeak fit` writes it.")]
+Model = Annotated[Path, typer.Argument(help="A .sqk file with a model, as `squeak fit` writes it.")]
+TaskChoice = Annotated[
+    Task,
+    typer.Option(help="With auto, a target of text, truth values or a few whole numbers is learned as classes."),
+]
 Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 
 
@@ -92,40 +96,40 @@ def fit(
     *,
     target: Target,
     out: Out,
-    task: Annotated[
-        Task, typer.Option(help="auto: text, truth values and a few small whole numbers are classes.")
-    ] = Task.auto,
+    task: TaskChoice = Task.auto,
     reading: Shuffled,
     kernel: Annotated[
         Kernels,
         typer.Option(
-            help="auto: kernels, metrics, penalties and local experts are chosen on rows kept back, in memory; "
-            "the others learn in passes over rows of any number."
+            help="With auto, all settings are chosen by errors on held-out rows, in memory. With another kernel "
+            "the rows are read in passes, and there may be any number of them."
         ),
     ] = Kernels.auto,
     length_scale: Annotated[
-        str, typer.Option(help="The kernel's width: a number, 'median', 'auto', or 'learned' (one a column).")
+        str, typer.Option(help="The width of the kernel: a number, 'median', 'auto' or 'learned' (one per column).")
     ] = "auto",
-    alpha: Annotated[str, typer.Option(help="The penalty: a number, or 'auto'.")] = "auto",
+    alpha: Annotated[
+        str, typer.Option(help="The penalty that keeps the model smooth: a number, or 'auto'.")
+    ] = "auto",
     max_atoms: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="The size of a dictionary: 1000, or with --kernel auto as suits the rows.",
+            help="How many rows the model keeps at most: 1000, or with --kernel auto as many as suit the data.",
             show_default=False,
         ),
     ] = None,
     time_budget: Annotated[
-        float | None, typer.Option(help="With --kernel auto: seconds after which nothing new is tried.")
+        float | None, typer.Option(help="With --kernel auto, how many seconds pass until nothing new is tried.")
     ] = None,
-    loss: Annotated[Loss, typer.Option(help="For classes; squared is the fast one.")] = Loss.squared,
+    loss: Annotated[Loss, typer.Option(help="The loss for classes; squared is the fast one.")] = Loss.squared,
     class_weight: Annotated[
-        ClassWeight, typer.Option(help="For classes; balanced: all classes weigh the same, however rare.")
+        ClassWeight, typer.Option(help="With balanced, all classes get the same weight, however rare they are.")
     ] = ClassWeight.none,
     dictionary: Annotated[
         Path | None,
         typer.Option(
-            help="Learn on this dictionary, with its kernel, columns and scales, as `squeak dictionary` writes it.",
+            help="Use this dictionary, which `squeak dictionary` wrote, with its kernel, columns and scales.",
             show_default=False,
         ),
     ] = None,
@@ -134,7 +138,10 @@ def fit(
     cluster: Cluster,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what was recognised, what would be done and its cost; learn nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Learn nothing; say which columns were recognised, what would be done, and what it would cost.",
+        ),
     ] = False,
     measure: Measure = False,
     overwrite: Overwrite = False,
@@ -143,11 +150,14 @@ def fit(
 ) -> None:
     """Learn to predict a column of DATA, and write the model to a file.
 
-    Up to a million rows, and up to 2 GB of them as numbers, everything is chosen on rows kept back (--kernel auto):
-    this is AutoRegressor or AutoClassifier. More rows are read in passes: a dictionary is learned in one (SQUEAK;
-    DISQUEAK on workers), ridge regression or classification on it in another. So are those of a command that says
-    how: --kernel, --length-scale, --alpha, --loss, --class-weight, --dictionary, --checkpoint, --workers or
-    --scheduler.
+    Example: squeak fit houses.csv --target price --out houses.sqk
+
+    By default the model is AutoRegressor or AutoClassifier, which choose all settings by errors on held-out rows.
+    This needs the rows in memory, and is done for up to a million rows that take up to 2 GB as numbers.
+
+    If there are more rows, or if you give --kernel, --length-scale, --alpha, --loss, --class-weight, --dictionary,
+    --checkpoint, --workers or --scheduler, the rows are read in passes. One pass chooses a dictionary, a small set
+    of rows that stands for all of them, and another fits KernelRidge or KernelClassifier on it.
     """
     import squeak as sq
 
@@ -240,27 +250,32 @@ def predict(
     data: Data,
     *,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="The file to write: .parquet or .csv.", show_default=False)
+        Path, typer.Option("--out", "-o", help="The .parquet or .csv file to write.", show_default=False)
     ],
-    probabilities: Annotated[bool, typer.Option(help="A column for each class with its probability.")] = False,
+    probabilities: Annotated[bool, typer.Option(help="Also write the probability of each class.")] = False,
     std: Annotated[
         bool,
-        typer.Option(help="A regression's standard deviation of a new target too, in the target's units."),
+        typer.Option(help="Also write the standard deviation of a new target, in its units (regression only)."),
     ] = False,
     interval: Annotated[
         float | None,
-        typer.Option(help="Columns low and high, between which so large a part of new targets lies, such as 0.9."),
+        typer.Option(
+            help="Also write columns low and high, between which this share of new targets lies, for example 0.9."
+        ),
     ] = None,
     keep: Annotated[
         str | None,
-        typer.Option(help="Columns of DATA to write beside the predictions, by commas.", show_default=False),
+        typer.Option(
+            help="Columns of DATA to write beside the predictions, separated by commas.", show_default=False
+        ),
     ] = None,
     reading: Files,
     overwrite: Overwrite = False,
 ) -> None:
-    """Predict every row of DATA, in its order, and write Parquet or CSV; DATA may be larger than memory.
+    """Predict every row of DATA and write the predictions to a file; DATA may be larger than memory.
 
-    Where rows may be skipped, a column `row` says which row of DATA each prediction is for, from 0.
+    The predictions are in the order of the rows. With --on-bad-rows skip they have a column `row` with the number
+    of the row in DATA, counted from 0.
     """
     from squeak.core.outputs import replacing
 
@@ -297,7 +312,7 @@ def evaluate(
     target: Target,
     reading: Files,
 ) -> None:
-    """Compare a model's predictions with a column of DATA, beside a baseline that knows no rows."""
+    """Measure the errors of a model on DATA, and compare them with those of a constant prediction."""
     import squeak as sq
     from squeak.cli.pages import classification_scores, regression_scores
 

@@ -25,13 +25,14 @@ def optimize(
     *,
     reward: Annotated[
         str | None,
-        typer.Option(help="A column with each row's reward: replay a finished study.", show_default=False),
+        typer.Option(help="A column with the reward of each row, to replay a finished study.", show_default=False),
     ] = None,
     command: Annotated[
         str | None,
         typer.Option(
-            help="Run for each row chosen, its number and its columns (as they stand in DATA) as arguments; "
-            "prints the reward."
+            help="The command that is run for each row that was chosen. Its arguments are the number of the "
+            "row and its "
+            "columns as they stand in DATA, and the last line that it prints is the reward."
         ),
     ] = None,
     steps: Annotated[int, typer.Option(min=1, help="How many rewards to ask for.")] = 100,
@@ -39,29 +40,43 @@ def optimize(
     reading: Columns,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: Annotated[
-        str, typer.Option(help="The kernel's width at first: a number or 'median'.")
+        str, typer.Option(help="The width of the kernel at the beginning: a number or 'median'.")
     ] = "median",
     noise: Annotated[
-        float, typer.Option(callback=positive, help="Of a reward at first, in deviations of the first rewards.")
+        float,
+        typer.Option(
+            callback=positive,
+            help="The noise of a reward at the beginning, in standard deviations of the first rewards.",
+        ),
     ] = 0.1,
     fixed: Annotated[
         bool,
         typer.Option(
-            "--fixed", help="Never fit width, noise and units to the rewards, which then should be near 0 ± 1."
+            "--fixed",
+            help="Never fit width, noise and units to the rewards. These should then have mean 0 and a spread "
+            "of about 1.",
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write every pull here, as CSV.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Write every row that was tried, with its reward, to this CSV file.",
+            show_default=False,
+        ),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep the state in this .sqk file; go on from it if it is there.", show_default=False),
+        typer.Option(
+            help="Keep the state in this .sqk file, and continue from it if it exists.", show_default=False
+        ),
     ] = None,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
-    """Choose rows of DATA, one experiment after the other, so that the best is found with few.
+    """Choose rows of DATA to try, one after the other, so that the best row is found in few trials.
 
     Each row is a candidate. Its reward comes from a column (--reward) or from a command that is run for it
     (--command). The first eight are drawn at random: the mean and the spread of their rewards are the units.

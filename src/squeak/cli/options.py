@@ -19,10 +19,18 @@ SamplerName = StrEnum("SamplerName", ["squeak", "kors"])
 
 Data = Annotated[
     list[str],
-    typer.Argument(help="Parquet, CSV, JSON lines, Arrow or npy: a file, folder, glob in quotes, or URL."),
+    typer.Argument(
+        help="A file, a folder, a glob in quotes or a URL, of Parquet, CSV, JSON lines, Arrow or npy; or a "
+        "database's URL."
+    ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The .sqk file to write.", show_default=False)]
-Names = Annotated[str | None, typer.Option(help="Names, separated by commas.", show_default=False)]
+Names = Annotated[
+    str | None, typer.Option(help="Use only these columns: names, separated by commas.", show_default=False)
+]
+Dropped = Annotated[
+    str | None, typer.Option(help="Leave out these columns: names, separated by commas.", show_default=False)
+]
 
 
 def positive(value: float | None) -> float | None:
@@ -32,14 +40,22 @@ def positive(value: float | None) -> float | None:
     return value
 
 
-KernelChoice = Annotated[KernelName, typer.Option("--kernel", help="How rows are compared.")]
-LengthScale = Annotated[str, typer.Option(help="The kernel's width: a number or 'median'.")]
-Checkpoint = Annotated[
-    Path | None, typer.Option(help="Keep the state of the run here; the same command goes on.", show_default=False)
+KernelChoice = Annotated[
+    KernelName, typer.Option("--kernel", help="The kernel, which says how similar two rows are.")
 ]
-Every = Annotated[float, typer.Option(min=0, help="Seconds between two writes of the checkpoint.")]
-Seed = Annotated[int, typer.Option(min=0, help="The random state.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
+LengthScale = Annotated[
+    str, typer.Option(help="The width of the kernel: a number, or 'median' for the median distance between rows.")
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the state of the run to this file. If the run is killed, the same command continues it.",
+        show_default=False,
+    ),
+]
+Every = Annotated[float, typer.Option(min=0, help="How many seconds pass between two writes of the checkpoint.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of all random choices.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar and no summary.")]
 
 
 def names_of(text: str | None) -> list[str] | None:
@@ -84,5 +100,8 @@ def given_options(context: typer.Context) -> set[str]:
 
 Measure = Annotated[
     bool,
-    typer.Option("--measure/--no-measure", help="Run a small part of the rows, to predict the time of all."),
+    typer.Option(
+        "--measure/--no-measure",
+        help="Run the job on a small part of the rows, to predict the time for all of them.",
+    ),
 ]

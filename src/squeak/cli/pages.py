@@ -30,7 +30,7 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     if not isinstance(obj, Dictionary):
         found = getattr(obj, "dictionary_", None)
         if not isinstance(found, Dictionary):
-            return f"{head}: {type(obj).__name__}; `squeak report` writes a page that says more"
+            return "\n".join([f"{head}: {type(obj).__name__}", *_chosen(obj), MORE])
         seen = getattr(obj, "n_seen_", None)
         lines.append(f"{head}: {type(obj).__name__}" + ("" if seen is None else f", {seen:,} rows read so far"))
         names = {"alpha_": "alpha", "solver_": "solver", "classes_": "classes"}
@@ -45,6 +45,28 @@ def page(obj: Any, path: Path, atoms: int) -> str:
     if obj.preprocessing is not None:
         lines += ["", *preprocessing(obj.preprocessing)]
     return "\n".join([*lines, "", *_atoms(obj, atoms)])
+
+
+MORE = "`squeak report` writes a page that says more"
+
+
+def searched(learner: Any) -> list[str]:
+    """Return lines about what an automatic learner tried, and about what limits it."""
+    tried = [
+        f"    {stage['error']:.4f}  {stage['model']}{', on all rows: the model' * (stage['stage'] == 'all rows')}"
+        for stage in learner.search_
+    ]
+    head = "  error on held-out rows, divided by the error of a constant prediction:"
+    return [head, *tried, *(f"  {limit}" for limit in learner.limits_)]
+
+
+def _chosen(model: Any) -> list[str]:
+    """Return what an automatic model knows of itself; nothing for others."""
+    lines = [f"  classes: {_names(model.classes_.tolist())}"] if hasattr(model, "classes_") else []
+    if hasattr(model, "search_"):
+        lines += searched(model)
+    known = getattr(model, "preprocessing_", None)
+    return lines if known is None else [*lines, "", *preprocessing(known), ""]
 
 
 def page_of_fit(path: Path, content: dict[str, Any]) -> str:
@@ -143,6 +165,10 @@ def _spectrum(d: Dictionary) -> list[str]:
     return lines
 
 
+CODES = {"onehot": "one number for each of", "codes": "the place among", "target": "the mean target of each of"}
+"""How a text becomes numbers, before the number of its values."""
+
+
 def preprocessing(p: Preprocessing) -> list[str]:
     """Return lines that tell how each column becomes numbers."""
     lines = [f"  {len(p.columns)} columns become {p.n_features} numbers"]
@@ -150,7 +176,7 @@ def preprocessing(p: Preprocessing) -> list[str]:
         words = column.code
         values = getattr(column, "values", ())
         if values:
-            words += f" of {len(values)}: {_names(values)}"
+            words = f"{CODES.get(words, words)} {len(values):,} values: {_names(values)}"
         if p.scale is not None and not values:
             words += f", {p.formula(span.start)}"
         if p.fill is not None and not np.isnan(p.fill[span.start]):
@@ -182,21 +208,21 @@ def _atoms(d: Dictionary, count: int) -> list[str]:
     return [f"  {title}{more}", *printed]
 
 
-MOST_NAMES = 6
+MOST_NAMES, MOST_LETTERS = 6, 24
 
 
 def _names(names: Any) -> str:
     """Return the first names of many, as a terminal may show them."""
-    return ", ".join(map(for_terminal, names[:MOST_NAMES])) + (", …" if len(names) > MOST_NAMES else "")
+    return ", ".join(_cell(name, MOST_LETTERS) for name in names[:MOST_NAMES]) + ", …" * (len(names) > MOST_NAMES)
 
 
 def _value(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def _cell(text: str, width: int) -> str:
-    text = for_terminal(text)
-    return text if len(text) <= width else text[: width - 1] + "…"
+def _cell(text: object, width: int) -> str:
+    shown = for_terminal(text)
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
 def prediction(found: Any, known: Any) -> str:
@@ -254,7 +280,7 @@ def classification_scores(guess: Any, real: Any, classes: Any, chances: Any = No
     commonest = max(float(np.mean(real == name)) for name in classes)
     lines = [
         f"{len(real):,} rows",
-        f"  accuracy  {100 * right:.2f}%   (the commonest class {100 * commonest:.2f}%)",
+        f"  accuracy  {100 * right:.2f}%   (predicting the most frequent class: {100 * commonest:.2f}%)",
     ]
     for name in classes.tolist():
         of_class = real == name
@@ -266,4 +292,8 @@ def classification_scores(guess: Any, real: Any, classes: Any, chances: Any = No
         known = np.isin(real, classes)
         p = chances[known, np.searchsorted(classes, real[known])]
         lines.append(f"  log loss  {-np.mean(np.log(np.maximum(p, 1e-15))):.4f}")
+        if len(classes) == 2 and len(np.unique(real[known])) == 2:
+            from sklearn.metrics import roc_auc_score
+
+            lines.append(f"  ROC AUC   {roc_auc_score(real[known] == classes[1], chances[known, 1]):.4f}")
     return "\n".join(lines)

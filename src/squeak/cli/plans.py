@@ -23,18 +23,26 @@ plans = typer.Typer(invoke_without_command=True, context_settings={"help_option_
 def plan(
     context: typer.Context,
     rows: Annotated[
-        float | None, typer.Option(callback=positive, help="Rows, for example 1e9.", show_default=False)
+        float | None,
+        typer.Option(callback=positive, help="The number of rows, for example 1e9.", show_default=False),
     ] = None,
-    dim: Annotated[int | None, typer.Option(min=1, help="Columns of a row.", show_default=False)] = None,
-    atoms: Annotated[int, typer.Option(min=1, help="The limit --max-atoms of the run.")] = 1000,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, a core each.")] = 1,
+    dim: Annotated[int | None, typer.Option(min=1, help="The number of columns.", show_default=False)] = None,
+    atoms: Annotated[int, typer.Option(min=1, help="The --max-atoms of the run.")] = 1000,
+    workers: Annotated[int, typer.Option(min=1, help="The number of worker processes, each with one core.")] = 1,
     leaves: Annotated[
-        int | None, typer.Option(min=1, help="Parts that are learned apart.", show_default=False)
+        int | None, typer.Option(min=1, help="Into how many parts the rows are cut.", show_default=False)
     ] = None,
     cores: Annotated[
-        int | None, typer.Option(min=1, help="Cores that the workers share, if fewer.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1,
+            help="The number of cores that the workers share, if they are fewer than the workers.",
+            show_default=False,
+        ),
     ] = None,
-    bandwidth: Annotated[float, typer.Option(callback=positive, help="MB/s between two workers.")] = 100.0,
+    bandwidth: Annotated[
+        float, typer.Option(callback=positive, help="The megabytes per second between two workers.")
+    ] = 100.0,
 ) -> None:
     """Predict time, memory and passes of a run before it is begun.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from squeak.cli.options import Names, names_of, or_none
+from squeak.cli.options import Dropped, Names, names_of, or_none
 
 Scale = StrEnum("Scale", ["standard", "robust", "none"])
 """How columns are scaled."""
@@ -38,22 +38,33 @@ class Files:
     query: Annotated[
         str | None,
         typer.Option(
-            help="DATA is a database's URL, such as sqlite:///flights.db, which is asked this.", show_default=False
+            help="A SELECT for a database; DATA is then its URL, such as sqlite:///flights.db.", show_default=False
         ),
     ] = None
-    on_bad_rows: Annotated[BadRows, typer.Option(help="Missing or infinite values: stop, or skip the row.")] = (
-        BadRows.refuse
-    )
+    on_bad_rows: Annotated[
+        BadRows,
+        typer.Option(
+            help="What to do with a row that has a missing or infinite value: stop with an error, or skip the row."
+        ),
+    ] = BadRows.refuse
     delimiter: Annotated[
-        str | None, typer.Option(callback=one_character, help="Of CSV files; a comma unless said.")
+        str | None,
+        typer.Option(
+            callback=one_character, help="The character between the fields of CSV files; a comma by default."
+        ),
     ] = None
     header: Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether CSV files begin with the columns' names.")
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether CSV files begin with a line of column names."),
     ] = None
     na_values: Annotated[
-        str | None, typer.Option(help="Words for a missing value in CSV files, beside NA and the like, by commas.")
+        str | None,
+        typer.Option(
+            help="Further words that stand for a missing value in CSV files (NA and the like always do), "
+            "separated by commas."
+        ),
     ] = None
-    encoding: Annotated[str, typer.Option(help="Of CSV files.")] = "utf8"
+    encoding: Annotated[str, typer.Option(help="The encoding of CSV files.")] = "utf8"
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of :func:`squeak.rows` for them."""
@@ -76,7 +87,7 @@ class Chosen(Files):
     """How files are read of which some columns are used as they are."""
 
     columns: Names = None
-    drop: Names = None
+    drop: Dropped = None
 
     def choices(self) -> dict[str, Any]:
         """Return the parameters that choose columns and what becomes of them."""
@@ -88,14 +99,25 @@ class Columns(Chosen):
     """How files are read, and how their columns become numbers."""
 
     scale: Annotated[
-        Scale, typer.Option(help="Learned from the first rows, then frozen; robust is for columns with long tails.")
+        Scale,
+        typer.Option(
+            help="How columns are scaled, as learned from the first rows; robust is for columns with long "
+            "tails, and is what `squeak fit` uses without --kernel."
+        ),
     ] = Scale.standard
-    categories: Annotated[Categories, typer.Option(help="How text becomes numbers.")] = Categories.onehot
-    missing: Annotated[Missing, typer.Option(help="What fills a missing value.")] = Missing.none
-    learn_rows: Annotated[int, typer.Option(min=1, help="Rows that scales and categories are learned from.")] = (
-        20_000
-    )
-    max_categories: Annotated[int, typer.Option(min=1, help="More values in a text column are refused.")] = 100
+    categories: Annotated[
+        Categories, typer.Option(help="How text becomes numbers; `squeak fit` uses auto without --kernel.")
+    ] = Categories.onehot
+    missing: Annotated[
+        Missing,
+        typer.Option(help="What a missing value is replaced by; `squeak fit` uses median without --kernel."),
+    ] = Missing.none
+    learn_rows: Annotated[
+        int, typer.Option(min=1, help="From how many rows the scales and categories are learned.")
+    ] = 20_000
+    max_categories: Annotated[
+        int, typer.Option(min=1, help="The largest number of different values that a text column may have.")
+    ] = 100
 
     def choices(self) -> dict[str, Any]:
         """Return the parameters that choose columns and what becomes of them."""
@@ -114,7 +136,7 @@ class Shuffled(Columns):
     """The same for a command to which the order of the rows is all one."""
 
     shuffle: Annotated[
-        bool, typer.Option("--shuffle", help="Read row groups or files in random order; for sorted data.")
+        bool, typer.Option("--shuffle", help="Read row groups or files in random order; use it for sorted data.")
     ] = False
 
     def parameters(self) -> dict[str, Any]:

@@ -168,7 +168,6 @@ def server_of(answering: Answering, host: str, most_bytes: int) -> uvicorn.Serve
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=2 * CONNECTIONS,  # beyond this uvicorn itself refuses, in a word
         timeout_graceful_shutdown=SECONDS_TO_END,
     )
     server = uvicorn.Server(config)

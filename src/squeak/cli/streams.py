@@ -12,7 +12,7 @@ import typer
 
 from squeak.cli.errors import echo
 from squeak.cli.live import FIRST_ROWS, STDIN, Predictions, following, live_source
-from squeak.cli.models import Task, holds_classes, is_classification
+from squeak.cli.models import Target, Task, TaskChoice, holds_classes, is_classification
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -71,7 +71,11 @@ class Streamed(Shuffled):
 
     scale: Annotated[
         Scale | None,
-        typer.Option(help="Learned from the first rows and frozen, or none.", show_default="learned on the way"),
+        typer.Option(
+            help="How columns are scaled, as learned from the first rows; by default the scales are learned "
+            "along the stream.",
+            show_default="learned on the way",
+        ),
     ] = None  # type: ignore[assignment]
 
     def choices(self) -> dict[str, Any]:
@@ -89,47 +93,58 @@ def online(
     context: typer.Context,
     data: Data,
     *,
-    target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
-    task: Annotated[
-        Task, typer.Option(help="auto: text, truth values and a few small whole numbers are classes.")
-    ] = Task.auto,
+    target: Target,
+    task: TaskChoice = Task.auto,
     classes: Annotated[
-        str | None, typer.Option(help="All classes, by commas, where the first rows may lack some.")
+        str | None, typer.Option(help="The names of all classes, separated by commas; others are then refused.")
     ] = None,
     method: Annotated[
-        Method, typer.Option(help="The learner; mixed-kons follows drift, con-kons takes a third of its time.")
+        Method,
+        typer.Option(
+            help="The learner. mixed-kons follows streams that change; con-kons takes a third of its time."
+        ),
     ] = Method.mixed,
     reading: Streamed,
     kernel: KernelChoice = KernelName.rbf,
     length_scale: LengthScale = "median",
     max_atoms: Annotated[
-        int, typer.Option(min=1, help="A hard limit on the space: cost a row is then fixed.")
+        int, typer.Option(min=1, help="How many rows the learner keeps at most; this fixes the time per row.")
     ] = 100,
     curvature: Annotated[
-        Curvature, typer.Option(help="adaptive: rows in random order; worst: drift; auto: both, side by side.")
+        Curvature,
+        typer.Option(
+            help="How steps are chosen: adaptive for rows in random order, worst for streams that change, "
+            "auto for both side by side."
+        ),
     ] = Curvature.adaptive,
     half_life: Annotated[
         float | None,
-        typer.Option(callback=positive, help="Rows after which a row counts half; mixed-kons tries several."),
+        typer.Option(
+            callback=positive, help="After how many further rows a row counts half; mixed-kons tries several."
+        ),
     ] = None,
     alarm_rate: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Begin anew on drift; the chance of a false alarm. mixed-kons has 0.01."
+            min=0.0,
+            max=1.0,
+            help="Begin anew when the losses have risen; the number is the probability of a false alarm. The "
+            "default is 0.01 for mixed-kons; the other learners do not watch their losses.",
         ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(callback=positive, help="Ridge of the Newton steps.", show_default="0.1")
+        float | None,
+        typer.Option(callback=positive, help="The regularisation of the Newton steps.", show_default="0.1"),
     ] = None,
     step: Annotated[
-        float | None, typer.Option(callback=positive, help="Step size of fogd and nogd.", show_default=False)
+        float | None, typer.Option(callback=positive, help="The step size of fogd and nogd.", show_default=False)
     ] = None,
     eta: Annotated[float | None, typer.Option(callback=renamed, hidden=True)] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Save the learner here (.sqk).", show_default=False)
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on with a learner saved before.", show_default=False)
+        Path | None, typer.Option(help="Continue with a learner that was saved before.", show_default=False)
     ] = None,
     predictions: Annotated[
         str | None,
@@ -145,7 +160,7 @@ def online(
     every: Every = 30.0,
     overwrite: Overwrite = False,
     seed: Seed = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
 ) -> None:
     """Learn from every row of DATA as it comes: each is predicted first, and the loss so far is shown.
 

@@ -285,8 +285,9 @@ class Preprocessing:
         """Return words for how the feature at a place is scaled; empty where it is not."""
         if self.centre is None or self.scale is None:
             return ""
-        clipped = f", within ±{self.clip[place]:g}" if self.clip is not None and self.clip[place] else ""
-        return f"(x − {self.centre[place]:.6g}) / {self.scale[place]:.6g}{clipped}"
+        clipped = f", kept within ±{self.clip[place]:g}" if self.clip is not None and self.clip[place] else ""
+        centre = float(self.centre[place])
+        return f"(x {'+' if centre < 0 else '−'} {abs(centre):.6g}) / {self.scale[place]:.6g}{clipped}"
 
     def to_parts(self, prefix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the numbers as arrays, their names beginning with ``prefix``, and the rest as JSON data."""

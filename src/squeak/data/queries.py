@@ -22,6 +22,8 @@ class StreamReader(IteratorReader):
     def __init__(self, make: Callable[[], Iterable[Any]], *, repeatable: bool = True) -> None:
         super().__init__(make if repeatable else iter(make()), has_target=False)
 
+    nothing = "the query or stream has no rows"
+
 
 def stream_reader(source: Any) -> StreamReader | None:
     """Return the reader of an Arrow stream, a lazy frame, a data set or an executed cursor; None for others."""
@@ -90,7 +92,7 @@ def _one_error() -> Iterator[None]:
         if isinstance(error, ValueError | TypeError) or type(error).__module__ == "builtins":
             raise
         said = str(getattr(error, "orig", None) or error).partition("\n\n")[0]  # SQLAlchemy's has its driver's
-        raise ValueError(f"the database refuses: {' '.join(said.split())}") from error
+        raise ValueError(f"the database reports an error: {' '.join(said.split())}") from error
 
 
 def _connected(url: str) -> Any:
@@ -115,7 +117,13 @@ def _connected(url: str) -> Any:
             return duckdb.connect(_existing(place.removeprefix("/")), read_only=True)
         if kind.partition("+")[0] == "sqlite":
             _existing(make_url(url).database or "")  # else SQLite would make an empty one
-        return create_engine(url, poolclass=pool.NullPool)  # a connection is closed after every pass
+        try:
+            return create_engine(url, poolclass=pool.NullPool)  # a connection is closed after every pass
+        except ImportError as error:
+            raise ImportError(
+                f"the driver of {kind}:// is not installed ({error}): install it, or name one that is, as in "
+                f"{kind.partition('+')[0]}+DRIVER://…"
+            ) from None
 
 
 def _existing(path: str) -> str:

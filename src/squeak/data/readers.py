@@ -236,6 +236,9 @@ class TableReader(MemoryReader):
 class IteratorReader(Reader):
     """Blocks from an iterator: arrays, CSR, tables, or pairs (rows, target); once, or anew from a function."""
 
+    nothing = "the iterator gives no blocks"
+    """What is said where there is nothing to read."""
+
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]], *, has_target: bool) -> None:
         self.repeatable = callable(source)
         self._make: Callable[[], Iterable[Any]] = source if callable(source) else lambda: source
@@ -262,7 +265,7 @@ class IteratorReader(Reader):
         try:
             block = next(source)
         except StopIteration:
-            raise ValueError("the iterator gives no blocks") from None
+            raise ValueError(self.nothing) from None
         if self.repeatable:
             _close(source)
         else:

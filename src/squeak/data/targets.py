@@ -53,7 +53,9 @@ def targets_of(piece: Piece, target: Any, which: IntArray | None, skip: bool) ->
             at = int(np.argmax(bad))
             row = piece.row(at if which is None else int(which[at]))
             name = f"{target!r} " if is_name(target) else ""
-            raise InputError(f"{row}: the target {name}is {y[at]}", SKIP)
+            value = y[at]
+            words = "missing" if value is None or (np.ndim(value) == 0 and value != value) else value
+            raise InputError(f"{row}: the target {name}is {words}", SKIP)
         whole = np.flatnonzero(~bad)
         y = y[whole]
     kind = getattr(piece.target, "type", None) or getattr(piece.target, "dtype", None)

@@ -104,14 +104,15 @@ class ExactDPP(Estimator):
         return self
 
     def sample(self, n_samples: int | None = None, k: int | None = None) -> Any:
-        """Draw subsets: their row numbers, ascending.
+        """Draw one subset, or several, and return the numbers of its rows in ascending order.
 
         Parameters
         ----------
         n_samples : int, optional
-            A list of so many independent samples; one array when left out.
+            How many independent subsets to draw; they are returned as a list. By default one subset is drawn, and
+            returned as an array. To choose how many rows a subset has, give ``k``.
         k : int, optional
-            Samples of exactly k rows, with probability proportional to det(L_S) among those.
+            Draw subsets of exactly k rows, with probability proportional to det(L_S) among those.
 
         Returns
         -------

@@ -165,15 +165,17 @@ class DPP(Saved, Estimator):
             return prepare(rows, sampler, kernel, scale, weighted=bool(self.weighted))
 
     def sample(self, n_samples: int | None = None, k: int | None = None) -> Any:
-        """Draw subsets: their row numbers, ascending.
+        """Draw one subset, or several, and return the numbers of its rows in ascending order.
 
         Parameters
         ----------
         n_samples : int, optional
-            A list of so many independent samples; one array when left out.
+            How many independent subsets to draw; they are returned as a list. By default one subset is drawn, and
+            returned as an array. To choose how many rows a subset has, give ``k``.
         k : int, optional
-            Samples of exactly k rows, with probability proportional to det(L_S) among those (a k-DPP). Drawn from
-            DPP(αL) until the size is right, α near where that is most likely; exact for any α.
+            Draw subsets of exactly k rows, with probability proportional to det(L_S) among those (a k-DPP). They
+            are drawn from DPP(αL) until the size is right, with an α for which that is likely; this is exact for
+            any α.
 
         Returns
         -------

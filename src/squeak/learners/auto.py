@@ -1,4 +1,4 @@
-"""A table in, a model out: kernel, metric, width, penalty and local experts are chosen on rows kept back."""
+"""A table in, a model out: kernel, metric, width, penalty and local experts are chosen on held-out rows."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     """Predict a numeric column of a table, with all settings chosen automatically.
 
     The table may hold numbers, text, dates and gaps. The kernels, the metric of each, the widths and the penalties
-    are chosen by their errors on rows that are kept back from the fit (:class:`KernelBlend`). In the same way it is
+    are chosen by their errors on rows that are held out from the fit (:class:`KernelBlend`). In the same way it is
     decided whether one model serves the whole space or whether an expert for each part of it does better
     (:class:`LocalExperts`). Then all models are blended with weights that are not negative, and fitted to all rows.
-    The sizes of the errors on the rows kept back are learned too. They give standard deviations and intervals in
+    The sizes of the errors on the held-out rows are learned too. They give standard deviations and intervals in
     the units of the target.
 
     Parameters
@@ -61,7 +61,7 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         How much each column matters to the predictions: the mean squared slope along the column times the column's
         variance, divided by the sum over all columns.
     search_ : list of dict
-        Everything that was tried: stage, model, rows, atoms, alpha, the error on the rows kept back (as a part of
+        Everything that was tried: stage, model, rows, atoms, alpha, the error on the held-out rows (as a part of
         the targets' standard deviation), seconds, and the weight in the final model.
     limits_ : list of str
         What stands in the way of a smaller error, in words.
@@ -167,7 +167,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
     """Predict the class of each row of a table, with all settings chosen automatically.
 
     It works as :class:`AutoRegressor` does. Classes are learned as scores by the squared loss: one score for two
-    classes, and one score per class for more. The rows kept back tell how scores become probabilities, and the
+    classes, and one score per class for more. The held-out rows tell how scores become probabilities, and the
     class that is predicted is the one of the largest probability.
 
     Parameters
@@ -253,7 +253,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of every class for every row.
 
-        Learned from the scores of the rows kept back: 1/(1 + exp(−(a·f + b))) for two classes, and
+        Learned from the scores of the held-out rows: 1/(1 + exp(−(a·f + b))) for two classes, and
         in proportion to exp(a·f_c + b_c) for more.
 
         Parameters

@@ -1,4 +1,4 @@
-"""Ridge regression with several kernels: each tuned on rows kept back, all blended by their errors there."""
+"""Ridge regression with several kernels: each tuned on held-out rows, all blended by their errors there."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
 
     The model is f = ȳ + Σ_b w_b (f_b − ȳ) with w_b ≥ 0 and Σ_b w_b ≤ 1. Every f_b is the function of a
     :class:`KernelRidge` with a kernel of its own. Its width, metric and penalty are those of the least error on
-    rows that are kept back from the fit, and the weights w minimise the squared error of the blend on the same
-    rows. At the end, every f_b is fitted to all rows; ȳ is the mean target of the rows that were not kept back.
+    rows that are held out from the fit, and the weights w minimise the squared error of the blend on the same
+    rows. At the end, every f_b is fitted to all rows; ȳ is the mean target of the rows that were not held out.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
     expansions_ : list
         The functions w_b·f_b.
     trials_ : list
-        The best trial of every kernel: kernel, penalty, error on the rows kept back.
+        The best trial of every kernel: kernel, penalty, error on the held-out rows.
     back_, back_values_ : arrays
-        The rows kept back, by their numbers, and what the blend predicts for them before it has seen them.
+        The held-out rows, by their numbers, and what the blend predicts for them before it has seen them.
 
     References
     ----------
@@ -132,7 +132,7 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
         back : array of bool of shape (n,), optional
-            The rows to keep back while kernels are chosen; 15% of them at random by default.
+            The rows to hold out while kernels are chosen; 15% of them at random by default.
         groups : array of int of shape (d,), optional
             Columns with one number share a width: the categories of one column of a table.
 
@@ -252,7 +252,7 @@ def atoms_for(n: int, max_atoms: int | None) -> int:
 
 
 def kept_back(back: Any, y: Any, sample_weight: Any) -> BoolArray | None:
-    """Return which of the rows that have a weight are kept back; None: nobody said.
+    """Return which of the rows that have a weight are held out; None: nobody said.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def kept_back(back: Any, y: Any, sample_weight: Any) -> BoolArray | None:
         return None
     back = np.asarray(back)
     if back.shape != np.shape(y)[:1] or back.dtype != bool:
-        raise ValueError("back must tell for every row, by True or False, whether it is kept back")
+        raise ValueError("back must tell for every row, by True or False, whether it is held out")
     return np.asarray(back if sample_weight is None else back[np.asarray(sample_weight) != 0])
 
 

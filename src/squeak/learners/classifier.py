@@ -52,7 +52,7 @@ class KernelClassifier(Classifier, RidgeLearner):
         How similar two rows are. The default is an RBF of the median width.
     alpha : float or "auto"
         The penalty, as in :class:`KernelRidge`. With the logistic loss, "auto" takes the least log loss on rows
-        kept back, which are a quarter of up to 4,000 rows.
+        held out, which are a quarter of up to 4,000 rows.
     loss : "squared" or "logistic"
         What a wrong prediction costs.
     sampler, dictionary, max_atoms, solver, regularised, preconditioner, max_iter, tol, memory_budget, warm_start,

@@ -1,6 +1,6 @@
 """How a model is composed for rows in memory: a search on some of them, one model or local experts, and a spread.
 
-Every choice is made on the same rows, which are kept back from the fits that are compared.
+Every choice is made on the same rows, which are held out from the fits that are compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEARCH_ROWS, SEARCH_ATOMS = 8_000, 600
 """Rows and atoms with which kernels and metrics are searched for."""
 
 BACK, ENOUGH_BACK, MOST_BACK = 0.15, 600, 10_000
-"""The part of the rows that is kept back; of few rows a third, until these are enough; how many at most."""
+"""The part of the rows that is held out; of few rows a third, until these are enough; how many at most."""
 
 FEWEST = 12
 """Below so many rows the mean is all that is learned."""
@@ -53,7 +53,7 @@ WHOLE = 1.5
 """With at most so many times the rows of a leaf there is one model, and no experts."""
 
 SPREAD_ATOMS, SPREAD_FROM = 300, 60
-"""Atoms of the model of the residuals' size; below so many rows kept back it is a constant."""
+"""Atoms of the model of the residuals' size; below so many held-out rows it is a constant."""
 
 TOWARDS_MEAN = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """How far the model of the spread may be drawn towards the mean."""
@@ -72,7 +72,7 @@ class Stage:
     atoms: int
     alpha: float
     error: float
-    """Root of the mean squared error on the rows kept back, in units of the targets' deviation."""
+    """Root of the mean squared error on the held-out rows, in units of the targets' deviation."""
     seconds: float
     weight: float = 0.0
 
@@ -101,9 +101,9 @@ class Composed:
     everywhere: list[Expansion]
     spread: Expansion
     scores: Array
-    """Residuals of the rows kept back, in units of the spread, shape (k, outputs)."""
+    """Residuals of the held-out rows, in units of the spread, shape (k, outputs)."""
     back_scores: Array
-    """What the model said of the rows kept back, shape (k, outputs)."""
+    """What the model said of the held-out rows, shape (k, outputs)."""
     back: IntArray
     slopes: Array
     """Mean squared slope along every column times its variance, shape (d,)."""
@@ -285,7 +285,7 @@ def _heaviest(model: KernelBlend) -> list[Any]:
 
 
 def _in_place(model: KernelBlend, n: int) -> Array:
-    """Return what a model said of the rows kept back, at their places among all rows."""
+    """Return what a model said of the held-out rows, at their places among all rows."""
     out = np.full((n, model.back_values_.shape[1]), np.nan)
     out[model.back_] = model.back_values_
     return out

@@ -5,8 +5,8 @@ With K = k(X, X), weights w and W = Σ w the function f = Σ_i c_i k(·, x_i) th
 less than the sums over a large dictionary do, and loses nothing.
 
 Width and penalty are chosen on 70% of the rows, where a factor takes a third of the time, and distances are
-computed once for all widths. The factor of all rows, L Lᵀ = K + D with the rows kept back at the end, gives the
-model of all rows, and what the model without the rows kept back says of them: with z = L⁻¹ y it is L_bf z_f, since
+computed once for all widths. The factor of all rows, L Lᵀ = K + D with the held-out rows at the end, gives the
+model of all rows, and what the model without the held-out rows says of them: with z = L⁻¹ y it is L_bf z_f, since
 K_bf = L_bf L_ffᵀ and c_f = L_ff⁻ᵀ z_f.
 """
 
@@ -62,7 +62,7 @@ def solved(K: Array, shift: Array, y: Array, back: int = 0, precise: float = PRE
     shift : array of shape (n,)
     y : array of shape (n, outputs)
     back : int
-        How many rows at the end are kept back.
+        How many rows at the end are held out.
     precise : float
         Residuals are brought below this part of the targets.
 
@@ -175,7 +175,7 @@ def exactly(trial: Trial, held: Held, groups: IntArray | None = None, learn: boo
     """Return a trial with every row an atom, at the best width and penalty near its own.
 
     From 0.7 times the trial's width and its own penalty, narrower and wider kernels and larger and smaller
-    penalties are tried on 70% of the rows as long as the error on the rows kept back falls, :data:`SOLVES` in all.
+    penalties are tried on 70% of the rows as long as the error on the held-out rows falls, :data:`SOLVES` in all.
     The slopes of the best of these models, which has far more atoms than the one that the metric was learned with,
     then give another metric. It is taken if its error, at the best of :data:`SOLVES_AGAIN` pairs, is less.
     D is that of all rows throughout: noise does not depend on how many rows there are.
@@ -193,7 +193,7 @@ def exactly(trial: Trial, held: Held, groups: IntArray | None = None, learn: boo
     Returns
     -------
     Trial
-        Its coefficients are those of all rows, with the rows kept back at the end, at the same alpha·W; the error
+        Its coefficients are those of all rows, with the held-out rows at the end, at the same alpha·W; the error
         is of the model without these.
     """
     some = held.first(max(ENOUGH, int(PART * len(held.X))), len(held.X_back))

@@ -144,7 +144,7 @@ class LocalExperts(DecidesBlocks, RowLearner):
         y : array of shape (n,) or, for a regression, (n, outputs)
         sample_weight : array of shape (n,), optional
         back : array of bool of shape (n,), optional
-            For a :class:`KernelBlend`: the rows that are kept back while kernels are chosen.
+            For a :class:`KernelBlend`: the rows that are held out while kernels are chosen.
         groups : array of int of shape (d,), optional
             For a :class:`KernelBlend`: columns with one number share a width.
 
@@ -224,7 +224,7 @@ class LocalExperts(DecidesBlocks, RowLearner):
         check_classes(self.classes_)
 
     def _back_values(self, X: Array, found: list[Any], leaves: list[IntArray]) -> Array:
-        """Return what the experts said of the rows kept back, before they saw them; NaN for other rows."""
+        """Return what the experts said of the held-out rows, before they saw them; NaN for other rows."""
         out = np.full((len(X), found[0][0][0].coef.shape[1]), np.nan)
         for (rows, share), (_, places, values), own in zip(self.tree_.shares(X), found, leaves, strict=True):
             part = np.zeros(len(X))

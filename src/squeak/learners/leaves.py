@@ -102,7 +102,7 @@ def with_width(estimator: Any, X: Array, rows: IntArray) -> Any:
 
 
 def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:
-    """Return the expert of a leaf as the sum of its kernel functions, and what it said of the rows kept back."""
+    """Return the expert of a leaf as the sum of its kernel functions, and what it said of the held-out rows."""
     rows, data = task.rows, task.data
     X, y = data.X[rows], data.y[rows]
     weight = None if data.weight is None else data.weight[rows]

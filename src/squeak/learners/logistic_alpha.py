@@ -1,4 +1,4 @@
-"""The penalty of the logistic loss by rows kept back: no sums tell it, as they do for the squared loss."""
+"""The penalty of the logistic loss by held-out rows: no sums tell it, as they do for the squared loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATOMS = 300
 """Atoms with which alphas are tried, spread evenly over those of the fit."""
 
 KEPT_BACK = 4
-"""One row in so many is kept back."""
+"""One row in so many is held out."""
 
 POWERS = range(-1, -9, -1)
 """Powers of ten that are tried, as parts of the trace of K; from the largest on, until the loss grows."""
@@ -32,7 +32,7 @@ TOL = 1e-2
 
 
 def searched_alpha(sample: Sample | None, d: Dictionary, n: float, seed: int) -> float:
-    """Return the alpha of least log loss on rows kept back.
+    """Return the alpha of least log loss on held-out rows.
 
     Three quarters of the sample are learned at each alpha on part of the atoms, and the rest is predicted. Of n
     rows in place of n' the alpha is √(n/n') times as large: the penalty for each row, alpha/n, falls as 1/√n, as

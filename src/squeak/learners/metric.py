@@ -3,7 +3,7 @@
 The model so far, f = Σ_j c_j k(·, z_j), tells by its gradients where it changes: G = (1/n) Σ_x ∇f(x)∇f(x)ᵀ, summed
 over outputs. Rows are then multiplied by T with TᵀT ∝ G, and the model is solved anew. A few rounds settle. Other
 widths are tried where a round hardly helps. Of all rounds, each at its best penalty, the one with the least error
-on rows kept back is taken.
+on held-out rows is taken.
 
 References
 ----------
@@ -42,13 +42,13 @@ JITTER = 1e-6
 """Added to the atoms' kernel matrix, whose diagonal is 1, while kernels are compared: no penalty feels it."""
 
 TILE = 512
-"""Rows kept back whose kernel values are computed at a time."""
+"""Held-out rows whose kernel values are computed at a time."""
 
 GRADIENT_ROWS = 4_000
 MEDIAN_ROWS = 1_000
 ROUNDS = 8
 BACK = 0.15
-"""The part of the rows that is kept back to choose by."""
+"""The part of the rows that is held out to choose by."""
 
 BETTER = 0.995
 """A round whose error is not below the one before by this factor is the last."""
@@ -105,17 +105,17 @@ def linear_map(G: Array, power: float = 1.0) -> Array:
 
 @dataclass(frozen=True)
 class Trial:
-    """A kernel with its best penalty: the error on rows kept back, and the coefficients of its atoms."""
+    """A kernel with its best penalty: the error on held-out rows, and the coefficients of its atoms."""
 
     kernel: Any
     alpha: float
     """The penalty for one row: alpha·n is KernelRidge's."""
     error: float
-    """Mean over the rows kept back of Σ over outputs of (y − f)²."""
+    """Mean over the held-out rows of Σ over outputs of (y − f)²."""
     coef: Array
     at_edge: bool
     back: Array
-    """What the model says of the rows kept back, less the targets' mean."""
+    """What the model says of the held-out rows, less the targets' mean."""
     factor: float = 1.0
     """The width over the one that was given, or over the median distance."""
     equations: NormalEquations | None = None
@@ -124,7 +124,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Held:
-    """Rows to solve on, the first of which are atoms, and rows kept back to choose by."""
+    """Rows to solve on, the first of which are atoms, and held-out rows to choose by."""
 
     X: Array
     y: Array
@@ -134,7 +134,7 @@ class Held:
     n_atoms: int
     mean: Array
     back: IntArray
-    """The numbers of the rows kept back."""
+    """The numbers of the held-out rows."""
     weight: Array | None = None
     weight_back: Array | None = None
 
@@ -148,7 +148,7 @@ class Held:
         rng: np.random.Generator,
         back: BoolArray | None = None,
     ) -> Held:
-        """Return rows in random order; those kept back are told, or :data:`BACK` of all, one at least."""
+        """Return rows in random order; those held out are told, or :data:`BACK` of all, one at least."""
         order = rng.permutation(len(X))
         if back is None or not back.any():
             behind, front = np.split(order, [max(1, round(BACK * len(X)))])
@@ -171,17 +171,17 @@ class Held:
         return replace(self, n_atoms=min(n_atoms, len(self.X)))
 
     def all_rows(self) -> tuple[Array, Array]:
-        """Return all rows and their targets, those kept back at the end."""
+        """Return all rows and their targets, those held out at the end."""
         return np.concatenate([self.X, self.X_back]), np.concatenate([self.y, self.y_back])
 
     def first(self, rows: int, back: int) -> Held:
-        """Return the first rows alone, and the first of those kept back: they are in random order."""
+        """Return the first rows alone, and the first of those held out: they are in random order."""
         weights = (None, None) if self.weight is None else (self.weight[:rows], _head(self.weight_back, back))
         kept = self.X[:rows], self.y[:rows], self.X_back[:back], self.y_back[:back]
         return Held(*kept, min(self.n_atoms, rows), self.mean, self.back[:back], *weights)
 
     def at(self, kernel: Any, factor: float = 1.0, keep: bool = False) -> Trial:
-        """Return a kernel with the penalty of least error on the rows kept back; ``keep`` its equations."""
+        """Return a kernel with the penalty of least error on the held-out rows; ``keep`` its equations."""
         data = ArrayTraining(self.X, self.y, self.weight)
         features = TriangularFeatures(kernel, self.atoms, ridge=0.0 if keep else JITTER)
         if keep:
@@ -206,9 +206,9 @@ class Held:
         return Trial(kernel, float(ALPHAS[best]), float(errors[best]), coef, at_edge, said[:, best], factor, kept)
 
     def whole(self, trial: Trial) -> tuple[Array, Array]:
-        """Return a trial's atoms and their coefficients for all rows, those kept back among them.
+        """Return a trial's atoms and their coefficients for all rows, those held out among them.
 
-        Sums over rows add up, so only the rows kept back are looked at again. Targets are less the mean of the rows
+        Sums over rows add up, so only the held-out rows are looked at again. Targets are less the mean of the rows
         to solve on.
         """
         assert trial.equations is not None

@@ -39,9 +39,10 @@ UNKNOWN_NOISE = (
 class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, MergesSums, RidgeLearner):
     """Kernel ridge regression on a dictionary of the rows: scikit-learn's KernelRidge for any number of rows.
 
-    It minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over the functions f = Σ_j c_j k(·, atom_j). With the features z
-    = Mᵀ k(atoms, x), Mᵀ K_MM M = I, that means (Σ w z zᵀ + alpha·I) β = Σ w z y and c = M β. If all rows are atoms,
-    it is scikit-learn's KernelRidge.
+    The prediction for a row is a weighted sum of its similarities to a few rows of the fit, the atoms. The fit
+    minimises Σ w_i (y_i − f(x_i))² + alpha·‖f‖² over these functions f = Σ_j c_j k(·, atom_j). With the features z
+    = Mᵀ k(atoms, x), Mᵀ K_MM M = I, it solves (Σ w z zᵀ + alpha·I) β = Σ w z y, and c = M β. If all rows are atoms,
+    the model is that of scikit-learn's KernelRidge.
 
     Parameters
     ----------
@@ -50,42 +51,41 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, MergesSums, 
     alpha : float or "auto"
         The penalty, as in scikit-learn: K + alpha·I. "auto" takes the least generalised cross-validation error.
     sampler, dictionary, max_atoms
-        How the atoms are chosen; give at most one. A sampler such as ``BlessR()`` takes what it leaves None
-        (kernel, ridge, random_state) from here. A :class:`Dictionary`, or rows, are used as they are. A number of
-        atoms is chosen by BLESS-R for rows in memory, and by SQUEAK or DISQUEAK for streams. By default it is
-        10·√n, and 2,000 at most.
+        How the atoms are chosen; give at most one of the three. ``max_atoms`` is the largest number of atoms; they
+        are chosen by BLESS-R for rows in memory, and by SQUEAK or DISQUEAK for streams. By default there are 10·√n
+        atoms, and 2,000 at most. A sampler such as ``BlessR()`` takes the parameters that it leaves None (kernel,
+        ridge, random_state) from here. A :class:`Dictionary`, or rows, are used as they are.
     fit_intercept : bool
         Whether to subtract the (weighted) mean of y in the fit and to add it to predictions.
     solver : "auto", "direct", "kept" or "falkon"
-        Normal equations in one pass, or conjugate gradients in a few passes on kernel values kept in float32, or in
-        float64. "auto" takes what should be fastest; ``solver_`` and ``solver_reason_`` say what it took, and why.
+        "direct" solves the normal equations after one pass over the rows. "kept" and "falkon" take conjugate
+        gradient steps in a few passes: "kept" on kernel values in float32 that stay in memory, "falkon" in float64.
+        "auto" takes the one that should be fastest; ``solver_`` says which it was, and ``solver_reason_`` why.
     regularised : bool
         Whether to use K̃ = C(S K_MM S + ridge·I)⁻¹Cᵀ with the dictionary's weights and ridge.
     preconditioner : "auto", "falkon", "voronoi" or "krill"
-        Whether FALKON takes it from the dictionary's weights or, for atoms without any, from a pass over the rows.
+        How FALKON's preconditioner is made: from the weights of the dictionary, or by a pass over the rows.
     max_iter, tol : int, float
-        Limits of FALKON's iterations; ``tol`` is relative, for each output. "kept" ends by the objective instead.
+        The largest number of FALKON's iterations, and the relative residual at which they end.
     memory_budget : float, optional
-        Bytes for kernel values kept between passes: by default half of the free memory, 4 GiB at most; 0 for none.
+        The bytes of kernel values to keep between passes. By default half of the free memory, at most 4 GiB.
     warm_start : bool
-        Whether FALKON begins where the last fit ended, if ``dictionary`` is the same: for decreasing alphas.
+        Whether FALKON begins where the last fit on the same ``dictionary`` ended, for decreasing alphas.
     callback : function of (iteration, coefficients), optional
         It is called after each iteration of FALKON. If it returns True, the iterations end.
-    random_state : None, int, RandomState or Generator
-    verbose : int
+    random_state, verbose
+        The seed, and whether progress is shown (1).
 
     Attributes
     ----------
     dual_coef_ : array of shape (m,) or (m, outputs)
-    intercept_ : array of shape (outputs,)
-    alpha_ : float
+        The coefficients of the atoms.
     noise_ : array of shape (outputs,)
         The standard deviation of the noise, in units of the targets.
     relevance_ : array of shape (columns,)
         The share of each column in how much the model changes.
-    dictionary_, kernel_, solver_, rank_, n_iter_
-    condition_ : float or None
-        The condition number of FALKON's preconditioned system, from its own scalars.
+    intercept_, alpha_, dictionary_, kernel_, solver_, rank_, n_iter_, condition_
+        What was found or used in the fit; ``condition_`` is the condition number of FALKON's system, or None.
 
     Notes
     -----
@@ -349,7 +349,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PredictsBlocks, MergesSums, 
 
         Notes
         -----
-        Rows of the fit and new rows must be drawn alike (exchangeable). Were the scores those of rows kept back,
+        Rows of the fit and new rows must be drawn alike (exchangeable). Were the scores those of held-out rows,
         coverage would be guaranteed for every number of rows and every distribution, on average over rows (not at
         each x): Vovk et al. 2005; Lei et al. 2018. That they are leave-one-out scores makes it approximate. The
         residuals are exact, with an atom left out together with its row, but the other atoms, kernel, alpha and

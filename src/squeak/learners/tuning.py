@@ -133,7 +133,7 @@ def _groups(data: Training) -> IntArray | None:
 
 
 def _in_learned_metric(kernel: Any, X: Rows, y: Array, weight: Any, groups: IntArray | None, seed: int) -> Any:
-    """Return the kernel with a width for each column, or a linear map, of least error on rows kept back."""
+    """Return the kernel with a width for each column, or a linear map, of least error on held-out rows."""
     if not isinstance(X, np.ndarray):
         raise TypeError("length_scale='learned' needs dense rows: it looks along every column")
     held = Held.split(X, y, weight, METRIC_ATOMS, generator_at(seed, SAMPLE, 78))

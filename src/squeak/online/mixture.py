@@ -276,30 +276,32 @@ def stretched(kernel: Any, factor: float) -> Any:
 class MixedKonsRegressor(_Mixed, OnlineRegressor):
     """Online kernel regression with several widths and half-lives at once, mixed by their losses.
 
-    A :class:`ConKonsRegressor` for each width and half-life, and two linear experts; their predictions are mixed by
-    the fixed-share rule, whose loss is never much above that of the best of them, nor of the best sequence of them
-    with a few switches: see :meth:`switching_bound`. The cost is that of all of them.
+    There is one :class:`ConKonsRegressor`, called an expert, for each width and half-life, and there are two
+    linear experts. Their predictions are mixed by the fixed-share rule: experts that predicted well lately get more
+    weight. The loss of the mixture is never much above that of the best expert, nor above that of the best sequence
+    of experts with a few switches (:meth:`switching_bound`). A row takes as much time as all experts together.
 
     Parameters
     ----------
     kernel, loss, alpha, ridge, oversampling, max_atoms, bound, curvature, step, scale, random_state
         As in :class:`ConKonsRegressor`, for each expert. The default kernel is RBF("learned"): columns that matter
-        little are made shorter on the way.
+        little are made shorter along the stream.
     alarm_rate : float or None
         As in :class:`ConKonsRegressor`, for the losses of the mixture, but 0.01 by default: on drift the mixture
         begins anew, and learns again which columns matter.
     widths : tuple of float
-        Experts for each: the kernel's width times this.
+        The widths of the experts, as multiples of the width of the kernel.
     half_lives : tuple of float or None
-        For each width an expert for each: see ``half_life`` of :class:`ConKonsRegressor`. Experts of one width
-        share their atoms.
+        The half-lives of the experts of each width: after so many rows a row counts half, and with None it counts
+        fully for ever. Experts of one width share their atoms.
     linear : bool
         Whether two more experts are linear in the columns: ridge regressions with half-lives of 3,000 and of 30
         rows. There are none where rows are not dense or have more than 200 columns.
     previous : bool
         Whether one more expert predicts the target of the row before.
     share : float
-        The part of the weight that is shared out after each row; larger follows changes faster.
+        The part of the weight that is shared out among all experts after each row. A larger share follows changes
+        faster.
 
     References
     ----------
@@ -321,11 +323,12 @@ class MixedKonsRegressor(_Mixed, OnlineRegressor):
 
 @parameters
 class MixedKonsClassifier(_Mixed, OnlineClassifier):
-    """Online kernel classification: widths, half-lives and the label before, mixed by their losses.
+    """Online kernel classification with several widths and half-lives at once, mixed by their losses.
 
-    See :class:`MixedKonsRegressor`. Scores of the experts are clipped to [−1, 1] before they are mixed. With
-    ``previous`` the mixture is never much worse than the label of the row before, which is hard to beat on streams
-    whose labels come in runs; ``predict`` of rows then depends on the last label seen.
+    It works as :class:`MixedKonsRegressor` does. One more expert predicts the label of the row before
+    (``previous``). So the mixture is never much worse than this simple rule, which is hard to beat on streams whose
+    labels come in runs; ``predict`` of rows then depends on the last label seen. Scores of the experts are clipped
+    to [−1, 1] before they are mixed.
 
     Parameters
     ----------

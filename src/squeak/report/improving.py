@@ -1,7 +1,7 @@
 """What would improve a model most: more rows, more atoms or another kernel, from learning curves on the rows given.
 
 Small models are fitted to a quarter, a half and all of some rows, with a quarter, a half and all of some atoms, and
-with other kernels, and their errors on rows kept back are compared. What a further doubling would gain is carried
+with other kernels, and their errors on held-out rows are compared. What a further doubling would gain is carried
 on from the last two: if the last gained r times what the one before did, the next gains r times as much again.
 """
 
@@ -27,7 +27,7 @@ ROWS, ATOMS, FEWEST = 4_000, 400, 200
 PARTS = (0.25, 0.5, 1.0)
 SPLITS = 2
 BACK = 0.25
-"""The part of the rows that is kept back from the small models."""
+"""The part of the rows that is held out from the small models."""
 
 HARDLY = 0.01
 """A gain below this part of the error is none."""
@@ -35,7 +35,7 @@ HARDLY = 0.01
 
 @dataclass(frozen=True)
 class Curves:
-    """Errors on rows kept back, relative to the targets' deviation, and what would lower them."""
+    """Errors on held-out rows, relative to the targets' deviation, and what would lower them."""
 
     rows: Array
     atoms: Array
@@ -82,13 +82,13 @@ def improvement_panel(model: Any, given: Given | None) -> Panel | None:
         [("part of the rows", PARTS, found.rows), ("part of the atoms", PARTS, found.atoms)],
         "part",
         "error",
-        "errors of small models on rows kept back",
+        "errors of small models on held-out rows",
         log_x=True,
     )
     words = (
         f"{_verdict(found.gains(n_seen, n_atoms))} The curves are those of small models ({found.n:,} rows and "
-        f"{found.m:,} atoms at most) on rows kept back, relative to the deviation of the targets. They are carried "
-        "on to the size of this model, so take them for a hint."
+        f"{found.m:,} atoms at most) on held-out rows, relative to the standard deviation of the targets. They are "
+        "carried on to the size of this model, so take them for a hint."
     )
     return Panel("What would help most", chart, words)
 

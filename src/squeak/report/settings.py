@@ -114,8 +114,8 @@ def _sampler(d: Dictionary) -> str:
 
 
 TRIED = (
-    "Every line was fitted without the rows kept back. Its error is the root of the mean squared error there, as a "
-    "part of the targets' deviation. The weight is its part in the model."
+    "Every line was fitted without the held-out rows. Its error is the root of the mean squared error there, as a "
+    "part of the targets' standard deviation. The weight is its part in the model."
 )
 
 

@@ -25,6 +25,9 @@ SMALLEST = 64
 class Squeak(StreamSampler):
     """Choose a small weighted set of rows, a dictionary, in one pass over a stream.
 
+    A row that the rows kept so far already explain is likely to be dropped, and a row unlike all others is kept.
+    Every row that is kept, an atom, has a weight: the number of rows that it stands for.
+
     Each row is scored against the dictionary with itself added: τ̃ = s/(1 + s), s = (k(x, x) − ‖v(x)‖²)/ridge. Each
     of its coins keeps it with probability p = min(1, (oversampling/copies)·τ̃), and its weight is
     counts/(copies·p). Whenever the dictionary has grown by half, all atoms are scored again and thinned: p' =

@@ -5,7 +5,7 @@ import pytest
 
 from squeak import KernelBlend
 from squeak.kernels import RBF, Laplacian, Matern, Metric
-from squeak.learners import exact
+from squeak.learners import blend, exact
 from squeak.learners.exact import exactly, shift_of, solved
 from squeak.learners.metric import ALPHAS, Held, widened
 
@@ -106,6 +106,17 @@ def test_a_blend_of_no_rounds_keeps_the_metric_and_one_round_learns_it(held):
     for rounds in (0, 1):
         T = KernelBlend([kernel], rounds=rounds, random_state=0).fit(X, y).kernel_.T
         assert np.array_equal(T, np.eye(3)) == (rounds == 0)
+
+
+@pytest.mark.parametrize("noise", [0.1, 3.0])
+def test_slopes_of_all_atoms_are_taken_where_few_atoms_explain_half_of_the_variance(rng, noise, monkeypatch):
+    """And not where targets are mostly noise, which models with so many atoms follow."""
+    asked = []
+    monkeypatch.setattr(blend, "exactly", lambda *given, learn: asked.append(learn) or exactly(*given, learn=learn))
+    X = rng.standard_normal((300, 3))
+    y = np.sin(2 * X[:, 0]) + noise * rng.standard_normal(300)
+    KernelBlend([Metric(RBF(2.0), np.eye(3))], rounds=1, random_state=0).fit(X, y)
+    assert asked == [noise < 1.0]
 
 
 @pytest.mark.parametrize("kernel", [RBF([1.0, 2.0]), Laplacian([1.0, 2.0]), Matern(2.0, nu=0.5), Matern(2.0)])

@@ -38,6 +38,10 @@ EVERY_ROW, ATOMS = 6_000, 1_000
 CHOSEN = 4.0
 """The variance of a slope counts so many times, because the rows that tell it have chosen the model."""
 
+CLEAR = 0.5
+"""A metric is learned with every row an atom where few atoms leave no more than this part of the variance: where
+there is more noise, the slopes of so many atoms follow it."""
+
 LEAST_WEIGHT = 0.03
 """A kernel with a smaller part of the blend is left out."""
 
@@ -63,8 +67,9 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         default that is so for up to 6,000 rows, and more rows have 1,000 atoms.
     rounds : int
         How often a metric is learned again from the slopes of the model before, at most. The rounds end earlier if
-        one gains less than half a percent. If every row is an atom, the last round takes the slopes of a model of
-        70% of the rows with all of these as atoms. With 0, a kernel with numbers keeps its metric.
+        one gains less than half a percent. If every row is an atom and few atoms explain half of the variance of
+        the targets, one more round takes the slopes of a model with all atoms; for a kernel with numbers and one
+        round it is the only one. With 0, a kernel with numbers keeps its metric.
     search_atoms : int
         The number of atoms with which widths and metrics are tried.
     random_state : None, int, RandomState or Generator
@@ -167,17 +172,22 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         few = held.first(SEARCH_ROWS, SEARCH_ROWS // 4)
         full = held.with_atoms(atoms_for(len(rows), self.max_atoms))
         every = full.n_atoms == len(full.X)
-        rounds = max(0, self.rounds - 1) if every else self.rounds  # the last round is then that of all atoms
         starts = list(DEFAULT_KERNELS if self.kernels is None else self.kernels)
+        clear = CLEAR * float(np.average(np.square(few.y_back).sum(axis=1), weights=few.weight_back))
 
         def begin(kernel: Any) -> Trial:
             check_tunable(kernel)
-            if not rounds and is_settled(kernel):
-                return few.at(with_map(kernel, few.X.shape[1]))
-            return tuned(kernel, few, groups, rounds)
+            if is_settled(kernel):
+                first = few.at(with_map(kernel, few.X.shape[1]))
+                # the only round is that of all atoms, where their slopes can be trusted
+                if not self.rounds or (every and self.rounds == 1 and first.error <= clear):
+                    return first
+            return tuned(kernel, few, groups, self.rounds)
 
         def end(trial: Trial) -> Trial:
-            return exactly(trial, full, groups, self.rounds > 0) if every else full.at(trial.kernel, keep=True)
+            if not every:
+                return full.at(trial.kernel, keep=True)
+            return exactly(trial, full, groups, learn=self.rounds > 0 and trial.error <= clear)
 
         tried = engine.map_ordered(end, engine.map_ordered(begin, starts))
         nothing = np.zeros_like(held.y_back)  # the mean alone, for targets that the columns tell little of

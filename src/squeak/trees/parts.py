@@ -12,7 +12,9 @@ from squeak.core.advice import InputError
 from squeak.core.rows import check_rows, copy_rows, label_of, take
 from squeak.core.types import Rows
 from squeak.data import RowSource, block_rows
-from squeak.data.dask_parts import computed
+from squeak.data.blocks import LARGEST_BLOCK
+from squeak.data.dask_parts import Partition
+from squeak.data.pieces import Piece
 
 
 class PartError(InputError):
@@ -127,7 +129,7 @@ class DelayedPart:
     """A chunk of rows of a dask array, or a partition of a dask dataframe, computed where it is read."""
 
     number: int
-    delayed: Any
+    partition: Partition
 
     @property
     def name(self) -> str:
@@ -136,16 +138,19 @@ class DelayedPart:
 
     def blocks(self) -> Iterator[Rows]:
         """Yield the rows, block by block."""
-        rows = computed(self.delayed)
-        yield rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+        return (piece.data for piece in self.partition.pieces(_as_array, 0, LARGEST_BLOCK))
 
     def fingerprint(self) -> str:
         """Return the name that dask gives to the part, the same for the same computation."""
-        return str(self.delayed.key)
+        return str(self.partition.delayed.key)
 
     def alone(self) -> DelayedPart:
         """Return the part: its graph goes along."""
-        return self
+        return replace(self, partition=replace(self.partition, travelled=True))
+
+
+def _as_array(rows: Any) -> Piece:
+    return Piece(rows.to_numpy() if hasattr(rows, "to_numpy") else rows)
 
 
 @dataclass(frozen=True)

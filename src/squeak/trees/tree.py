@@ -11,7 +11,7 @@ import numpy as np
 from squeak.core.checks import check_whole
 from squeak.core.rows import n_rows
 from squeak.data import Preprocessing, RowSource
-from squeak.data.dask_parts import delayed_parts
+from squeak.data.dask_parts import partitions
 from squeak.trees.parts import ArrayPart, DelayedPart, LoadedPart, Part, SourcePart
 
 
@@ -304,7 +304,7 @@ class TreeShaped:
                 raise ValueError(f"there are {len(X)} parts, so n_leaves is {len(X)}; it is {self.n_leaves}")
             return [LoadedPart(number, part) for number, part in enumerate(X)], None
         if hasattr(X, "__dask_graph__"):
-            chunks = delayed_parts(X)
+            chunks = partitions(X)
             if self.n_leaves not in (None, len(chunks)):
                 raise ValueError(f"the collection has {len(chunks)} parts; rechunk it for n_leaves={self.n_leaves}")
             return [DelayedPart(number, chunk) for number, chunk in enumerate(chunks)], None

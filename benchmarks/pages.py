@@ -164,6 +164,41 @@ below goes far beyond what was run: it is an **extrapolation** from {known.secon
     return text, docs
 
 
+def plan_beside_commands(found: dict[str, Any]) -> str:
+    """Return the table of docs/scale.md with plans of commands beside their runs."""
+    lines = ["| run | time, predicted | time, measured | predicted / measured |", "|---|---|---|---|"]
+    for one in found["commands"]:
+        ratios = sorted(one["ratios"])
+        spread = "" if len(ratios) == 1 else f" ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        lines.append(
+            f"| {one['what']}, {one['rows']:,} rows | {one['predicted_seconds']:.1f} s | {one['seconds']:.1f} s | "
+            f"{ratios[len(ratios) // 2]:.2f}{spread} |"
+        )
+    note = found.get("commands_note", "")
+    return "\n" + "\n".join([*lines, *(["", note] if note else [])]) + "\n"
+
+
+def fit_on_two_workers(found: dict[str, Any]) -> str:
+    """Return the table of docs/scale.md with a ridge fit on one worker and on two."""
+    fit = found.get("fit")
+    if fit is None:
+        return "\nIt has not been measured.\n"
+    lines = [
+        "| workers | seconds | processor seconds of the workers | of the program and the scheduler | not in tasks | peak memory of a worker |",
+        "|---|---|---|---|---|---|",
+    ]
+    for count, facts in fit["workers"].items():
+        spent = [f"{facts[key]:.1f}" if key in facts else "–" for key in ("workers_cpu", "client_cpu")]
+        lines.append(
+            f"| {count} | {facts['seconds']:.1f} | {' | '.join(spent)} | {100 * facts['outside']:.1f}% | {facts['peak_mb']:.0f} MB |"
+        )
+    words = (
+        f"Two workers were {fit['speed_up']:.2f} times as fast as one, and two processes that sum features of the same rows "
+        f"without any engine {fit['independent']:.2f} times. {fit.get('note', '')}"
+    )
+    return "\n" + "\n".join([*lines, "", words.strip()]) + "\n"
+
+
 def online_page(found: dict[str, Any]) -> str:
     """Return the part of benchmarks/README.md about online learning."""
     paces = "\n".join(

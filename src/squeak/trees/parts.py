@@ -76,6 +76,8 @@ class SourcePart:
     source: RowSource
     first: int
     stop: int
+    data: str = ""
+    """The fingerprint of the source, which may take a look at all targets: once for all parts."""
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ class SourcePart:
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint and the part's place in it."""
-        return f"{self.source.fingerprint}-{self.first}-{self.stop}"
+        return f"{self.data}-{self.first}-{self.stop}"
 
     def alone(self) -> SourcePart:
         """Return the part with nothing but its own rows; files are opened where they are read."""

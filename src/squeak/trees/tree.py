@@ -297,8 +297,8 @@ class TreeShaped:
                 raise ValueError("each part is read apart from the others: an iterator cannot be read so")
             count = self._leaves_asked_for(min(X.n_parts, LARGEST_TREE), X.n_parts)
             cuts = np.linspace(0, X.n_parts, count + 1).round().astype(int).tolist()
-            preprocessing = X.preprocessing
-            return [SourcePart(X, a, b) for a, b in pairwise(cuts)], preprocessing
+            preprocessing, data = X.preprocessing, X.fingerprint
+            return [SourcePart(X, a, b, data) for a, b in pairwise(cuts)], preprocessing
         if isinstance(X, list | tuple) and X and all(callable(part) for part in X):
             if self.n_leaves not in (None, len(X)):
                 raise ValueError(f"there are {len(X)} parts, so n_leaves is {len(X)}; it is {self.n_leaves}")

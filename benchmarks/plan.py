@@ -1,8 +1,9 @@
 """``squeak plan`` beside real runs: commands on files of a million rows, and dictionaries on 1, 2 and 4 workers.
 
 Two cores, which four workers share. Commands are run as new processes: first the plan, then what it was about; the
-time is that of the whole process. The calibration's numbers are kept, and the table of the docs out to 10¹² rows is
-computed from them: an extrapolation. ``--parts`` measures some of it and keeps the rest as it was measured before.
+time is that of the whole process. ``stages`` compares the stages of a fit in processor seconds on one thread, which
+other work on the machine hardly changes. The calibration's numbers are kept, and the table of the docs out to 10¹²
+rows is computed from them: an extrapolation. ``--parts`` measures some of it and keeps the rest as it was.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.scale import Make
 from benchmarks.scaling import make_rows
 
 LENGTHS, WORKERS, DIM, ATOMS = (100_000, 1_000_000, 10_000_000), (1, 2, 4), 8, 500
-PARTS = ("commands", "workers", "large")
+PARTS = ("commands", "stages", "workers", "large")
 ROW_GROUP = 100_000
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 LEARN = ["--kernel", "rbf", "--length-scale", "5", "--max-atoms", str(ATOMS), "--scale", "none"]
@@ -145,6 +146,41 @@ def _record(what: str, rows: int, plans: list[dict[str, Any]], times: list[float
     return found
 
 
+STAGES = """
+import json, sys, time
+time.perf_counter = time.monotonic = time.process_time  # before anything takes them
+import squeak
+from sklearn.base import clone
+from squeak.cli import forecast
+from squeak.core.progress import Job
+from squeak.kernels import RBF
+source = squeak.rows(sys.argv[1], target=int(sys.argv[2]) if sys.argv[2].isdigit() else sys.argv[2])
+model = squeak.KernelRidge(RBF(5.0), alpha=1.0, max_atoms=int(sys.argv[3]), fit_intercept=True, random_state=0)
+planned = forecast.of_fit(source, model, None, 0.0)
+with Job("", True, shown=False) as job:
+    clone(model).set_params(verbose=1).fit(source)
+print(json.dumps({name: [planned.stages[name], job.times[name]] for name in ("dictionary", "pass 2")}))
+"""
+
+
+def against_stages(rows: int) -> list[dict[str, Any]]:
+    """Predict and measure the stages of fits, each in a process of its own whose clock is its processor's."""
+    records = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_files(folder, rows)
+        threads = {"SQUEAK_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        for ending, target in (("npy", str(DIM)), ("parquet", "y"), ("csv", "y")):
+            words = [sys.executable, "-c", STAGES, str(folder / f"rows.{ending}"), target, str(ATOMS)]
+            done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | threads)
+            for stage, (predicted, spent) in json.loads(done.stdout.splitlines()[-1]).items():
+                records.append(
+                    {"what": f"{stage}, {ending}", "rows": rows, "predicted_seconds": predicted, "seconds": spent}
+                )
+                print(f"  {stage}, {ending}: {predicted:.2f} s predicted, {spent:.2f} measured", flush=True)
+    return records
+
+
 def against_workers() -> dict[str, Any]:
     """Predict and run dictionaries on workers of this machine, from made rows alone."""
     import squeak
@@ -207,6 +243,8 @@ def run(options: list[str] | None = None) -> None:
             fresh = against_commands(int(given.rows), given.repeats, lambda what: given.only in what)
             names = {one["what"] for one in fresh}
             known["commands"] = [old for old in known.get("commands", []) if old["what"] not in names] + fresh
+        elif part == "stages":
+            known["stages"] = against_stages(int(given.rows))
         elif part in PARTS:
             known |= against_workers() if part == "workers" else extrapolated()
         else:

@@ -8,6 +8,7 @@ import pytest
 
 from squeak import AutoRegressor, KernelRidge, Squeak, rows
 from squeak.cli import forecast
+from squeak.cli.forecast_answers import of_prediction
 from squeak.kernels import RBF
 from squeak.samplers import planning
 from tests.commands import command
@@ -52,9 +53,13 @@ def test_workers_that_share_cores_take_turns(file, monkeypatch):
     learner = KernelRidge(RBF(1.0), max_atoms=40, alpha=0.1, random_state=0)
     monkeypatch.setattr(forecast.engine, "thread_count", lambda: 2)
     monkeypatch.setattr(forecast, "_started", lambda workers: 5.0)
+    monkeypatch.setattr(forecast, "_line", lambda sizes, seconds: (0.0, 1.0))  # a second a row on both cores
     one, two, four = (forecast.of_fit(source, learner, workers, 1e9) for workers in (1, 2, 4))
     assert one.passes == two.passes == 2
-    assert four.stages["dictionary"] > 0.8 * two.stages["dictionary"]
+    assert source.n_parts == 3  # in three turns by one worker, in two by any two that are at work at once
+    assert one.stages["pass 2"] == pytest.approx(6_000, rel=1e-2)
+    assert two.stages["pass 2"] == pytest.approx(4_000, rel=1e-2)
+    assert four.stages["pass 2"] == pytest.approx(4_000, rel=1e-2)
     assert "on 4 workers" in four.lines()[0]
     assert four.stages["start"] > 5.0
 
@@ -73,7 +78,7 @@ def test_a_prediction_is_planned_from_some_of_its_rows(file, tmp_path):
         assert words in done.stdout
     assert "memory" not in done.stdout
     written, answers = [], rows(file, preprocessing=learner.preprocessing_)
-    found = forecast.of_prediction(answers, learner, written.append)
+    found = of_prediction(answers, learner, written.append)
     assert found.rows == sum(batch.num_rows for batch in written) == 3000
     assert found.stages["prediction"] <= found.measured * 1.5
 

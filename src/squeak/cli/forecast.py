@@ -25,11 +25,11 @@ from squeak.core.progress import Job
 MEASURED, ROWS_OF_AN_ATOM = 16_384, 12
 """Rows that are measured at least, and for every atom."""
 
+SOME = 3
+"""Blocks that are read, after the first, to learn what reading takes."""
+
 FEW = 300
 """Rows of a first run, which loads what a command loads."""
-
-PREDICTED = 3.0
-"""Seconds for which rows are predicted to learn what one takes, or two blocks."""
 
 BASE_MEMORY, COPIES, SQUARES = 240e6, 5.0, 5.5
 """Of a fit in memory at its height: bytes without any rows, copies of the rows, and matrices of its atoms.
@@ -110,12 +110,15 @@ class Head:
 
     @classmethod
     def of(cls, source: Any, rows: int) -> Head:
-        """Read so many rows, or all; the first block pays for opening and is read again where there is no other."""
+        """Read so many rows, or all; the first block pays for opening and is read again where there is no other.
+
+        Some blocks more tell what reading takes where a file is read in larger stretches.
+        """
         blocks, marks, begin = [], [], time.perf_counter()
         for block in source.blocks():
             blocks.append(block)
             marks.append(time.perf_counter() - begin)
-            if sum(len(one.y) if one.y is not None else one.X.shape[0] for one in blocks) >= rows:
+            if len(blocks) > SOME and sum(one.X.shape[0] for one in blocks) >= rows:
                 break
         sizes = [one.X.shape[0] for one in blocks]
         if len(blocks) > 1:
@@ -189,6 +192,23 @@ def _grown(sizes: list[int], seconds: list[float], d: Any, X: Any, rows: int) ->
     return Calibration(X.shape[1], atoms, start, growth, price, 0.0, 0.0).leaf(rows)
 
 
+def _price_of_sums(d: Any, alpha: float, X: Any, rows: int) -> float | None:
+    """Return the seconds of a row in the sums of so many, if they are formed in another way than those of few."""
+    from squeak.core.nystrom import TriangularFeatures
+    from squeak.learners.normal import NormalTerm, leading_directions
+
+    features = TriangularFeatures(d.kernel, d.atoms)
+    leading = leading_directions(features, rows, alpha)
+    if leading is None:
+        return None
+    term, times = NormalTerm(features, leading), []
+    for _ in range(2):
+        since = time.perf_counter()
+        term(X, (np.zeros(len(X)), None))
+        times.append(time.perf_counter() - since)
+    return min(times) / len(X)
+
+
 def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> Forecast:
     """Measure a fit in passes on some of its rows, and predict that of all."""
     begin = time.perf_counter()
@@ -222,6 +242,8 @@ def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> For
         stages["start"] += _started(workers)
     for name in passes:
         first, each = _line(sizes, [one.get(name, 0.0) for one in times])
+        if mini.solver_ == "direct":
+            each = _price_of_sums(d, mini.alpha_, head.X, rows) or each
         if workers is None:
             stages[name] = head.beside(first + each * rows, rows)
         else:  # each part by one worker, that reads it too
@@ -318,28 +340,6 @@ def of_dictionary(source: Any, sampler: Any, workers: int | None, memory: float)
         stages["start"] += _started(workers)
         stages["dictionary"] = _on_workers(source, head, d, rows, workers, getattr(sampler, "n_leaves", None))
     return Forecast(stages, rows, exact, 1, memory, workers, time.perf_counter() - begin)
-
-
-def of_prediction(source: Any, learner: Any, write: Callable[[Any], None], **asked: Any) -> Forecast:
-    """Predict some of the rows as a command does, and say what all of them take.
-
-    ``write``: takes a batch of predictions. ``asked``: what ``predict_arrow`` takes beside the rows.
-    """
-    start, begin = time.process_time(), time.perf_counter()
-    rows, exact = count_rows(source)
-    read, marks = 0, []
-    for batch in learner.predict_arrow(source, **asked):
-        write(batch)
-        read += batch.num_rows
-        marks.append((read, time.perf_counter() - begin))
-        if len(marks) > 1 and marks[-1][1] > PREDICTED:
-            break
-    first, last = marks[0], marks[-1]
-    if read < rows and len(marks) > 1:
-        spent = first[1] + (last[1] - first[1]) / (last[0] - first[0]) * (rows - first[0])
-    else:
-        spent = last[1] * rows / read
-    return Forecast({"start": start, "prediction": spent}, rows, exact, 1, 0.0, None, last[1])
 
 
 def _started(workers: int) -> float:

@@ -286,7 +286,7 @@ def predict(
         "coverage": interval,
     }
     if dry_run:
-        from squeak.cli.forecast import of_prediction
+        from squeak.cli.forecast_answers import of_prediction
 
         write = TableWriter(io.BytesIO(), out.suffix).write
         echo("\n".join([*of_prediction(source, learner, write, **columns).lines(), "nothing was written"]))

@@ -164,6 +164,43 @@ below goes far beyond what was run: it is an **extrapolation** from {known.secon
     return text, docs
 
 
+def plan_beside_runs(found: dict[str, Any]) -> str:
+    """Return the tables of docs/scale.md with plans beside runs: commands by the clock, stages by the processor's."""
+    tables = []
+    for key, unit in (("commands", "time"), ("stages", "processor time on one thread")):
+        lines = [f"| run | {unit}, predicted | measured | predicted / measured |", "|---|---|---|---|"]
+        for one in found.get(key, []):
+            ratios = sorted(one.get("ratios", [one["predicted_seconds"] / one["seconds"]]))
+            spread = "" if len(ratios) == 1 else f" ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+            lines.append(
+                f"| {one['what']}, {one['rows']:,} rows | {one['predicted_seconds']:.1f} s | {one['seconds']:.1f} s | "
+                f"{ratios[len(ratios) // 2]:.2f}{spread} |"
+            )
+        tables += ["", *lines] if found.get(key) else []
+    return "\n".join([*tables, ""])
+
+
+def fit_on_two_workers(found: dict[str, Any]) -> str:
+    """Return the table of docs/scale.md with a ridge fit on one worker and on two."""
+    fit = found.get("fit")
+    if fit is None:
+        return "\nIt has not been measured on a quiet machine yet.\n"
+    lines = [
+        "| workers | seconds | processor seconds of the workers | of the program and the scheduler | not in tasks | peak memory of a worker |",
+        "|---|---|---|---|---|---|",
+    ]
+    for count, facts in fit["workers"].items():
+        spent = [f"{facts[key]:.1f}" if key in facts else "–" for key in ("workers_cpu", "client_cpu")]
+        lines.append(
+            f"| {count} | {facts['seconds']:.1f} | {' | '.join(spent)} | {100 * facts['outside']:.1f}% | {facts['peak_mb']:.0f} MB |"
+        )
+    words = (
+        f"Two workers were {fit['speed_up']:.2f} times as fast as one, and two processes that sum features of the same rows "
+        f"without any engine {fit['independent']:.2f} times. {fit.get('note', '')}"
+    )
+    return "\n" + "\n".join([*lines, "", words.strip()]) + "\n"
+
+
 def online_page(found: dict[str, Any]) -> str:
     """Return the part of benchmarks/README.md about online learning."""
     paces = "\n".join(

@@ -14,11 +14,13 @@ from benchmarks.pages import (
     bandits_page,
     dpp_page,
     falkon_page,
+    fit_on_two_workers,
     graphs_page,
     half_page,
     large_page,
     learners_page,
     online_page,
+    plan_beside_runs,
     plan_page,
     spread,
 )
@@ -386,6 +388,8 @@ def main() -> None:
         (ROOT / "docs" / "samplers.md", "measured", samplers),
         (ROOT / "docs" / "bandits.md", "searches", searches_part(measured("searches"))),
         (ROOT / "docs" / "disqueak.md", "measured", plan_page(result("plan"))[1]),
+        (ROOT / "docs" / "scale.md", "plan", plan_beside_runs(result("plan"))),
+        (ROOT / "docs" / "scale.md", "workers", fit_on_two_workers(result("cluster"))),
     )
     for path, mark, part in parts:
         marks = rf"(<!-- {mark} -->).*?(<!-- end -->)"

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from squeak import AutoRegressor, KernelRidge, rows
+from squeak import AutoRegressor, KernelRidge, Squeak, rows
 from squeak.cli import forecast
+from squeak.cli.forecast_answers import of_prediction
 from squeak.kernels import RBF
+from squeak.samplers import planning
 from tests.commands import command
 
 
@@ -50,10 +52,56 @@ def test_workers_that_share_cores_take_turns(file, monkeypatch):
     source = rows(file, "y")
     learner = KernelRidge(RBF(1.0), max_atoms=40, alpha=0.1, random_state=0)
     monkeypatch.setattr(forecast.engine, "thread_count", lambda: 2)
+    monkeypatch.setattr(forecast, "_started", lambda workers: 5.0)
+    monkeypatch.setattr(forecast, "_line", lambda sizes, seconds: (0.0, 1.0))  # a second a row on both cores
     one, two, four = (forecast.of_fit(source, learner, workers, 1e9) for workers in (1, 2, 4))
     assert one.passes == two.passes == 2
-    assert four.stages["dictionary"] > 0.8 * two.stages["dictionary"]
+    assert source.n_parts == 3  # in three turns by one worker, in two by any two that are at work at once
+    assert one.stages["pass 2"] == pytest.approx(6_000, rel=1e-2)
+    assert two.stages["pass 2"] == pytest.approx(4_000, rel=1e-2)
+    assert four.stages["pass 2"] == pytest.approx(4_000, rel=1e-2)
     assert "on 4 workers" in four.lines()[0]
+    assert four.stages["start"] > 5.0
+
+
+def test_the_start_of_workers_is_measured():
+    assert 0.5 < forecast._started(1) < 120.0
+
+
+def test_a_prediction_is_planned_from_some_of_its_rows(file, tmp_path):
+    model = tmp_path / "m.sqk"
+    learner = KernelRidge(RBF(1.0), max_atoms=20, alpha=0.1, random_state=0).fit(rows(file, "y", scale="standard"))
+    learner.save(model)
+    done = command("plan", "predict", model, file, "--std")
+    assert done.returncode == 0, done.stderr
+    for words in ("for 3,000 rows", "prediction", "passes     1 over the rows", "nothing was written"):
+        assert words in done.stdout
+    assert "memory" not in done.stdout
+    written, answers = [], rows(file, preprocessing=learner.preprocessing_)
+    found = of_prediction(answers, learner, written.append)
+    assert found.rows == sum(batch.num_rows for batch in written) == 3000
+    assert found.stages["prediction"] <= found.measured * 1.5
+
+
+def test_reading_takes_time_where_no_core_is_idle(monkeypatch):
+    X = np.zeros((4, 1))
+    ahead, inline = (forecast.Head(X, None, 1e-3, ahead=ahead) for ahead in (True, False))
+    monkeypatch.setattr(forecast, "_cores", lambda: 2)
+    monkeypatch.setattr(forecast.engine, "thread_count", lambda: 2)
+    assert ahead.beside(10.0, 4_000) == 12.0
+    assert ahead.beside(1.0, 4_000) == 4.0  # nothing is faster than reading
+    assert inline.beside(10.0, 4_000) == 14.0
+    monkeypatch.setattr(forecast.engine, "thread_count", lambda: 1)
+    assert ahead.beside(10.0, 4_000) == 10.0
+
+
+def test_rows_late_in_a_stream_cost_less(monkeypatch):
+    asked = []
+    monkeypatch.setattr(planning, "price_of_a_row", lambda d, X, late: asked.append(late) or 1.0 / late)
+    d = Squeak(RBF(1.0), max_atoms=20, random_state=0).fit(np.random.default_rng(0).random((1_000, 2))).dictionary_
+    assert planning.mean_price(d, None, 500) == 1.0
+    assert planning.mean_price(d, None, 4_000) == pytest.approx((1_000 + 1_000 / 1.5 + 2_000 / 3.0) / 4_000)
+    assert asked == [1.0, 1.0, 1.5, 3.0]
 
 
 def test_lines_of_a_csv_file_are_weighed(file, monkeypatch):

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import pickle
 import re
 import warnings
 from itertools import pairwise
@@ -839,3 +840,19 @@ def test_row_numbers_of_pandas_are_no_column(write, tmp_path):
     ours, theirs = squeak.rows(path, "y").collect()[0], squeak.rows(frame, "y").collect()[0]
     assert ours.shape == (40, 1)
     assert np.array_equal(ours, theirs)
+
+
+def test_the_footer_of_a_parquet_file_is_parsed_once_for_all_row_groups(tmp_path, monkeypatch):
+    paths = [tmp_path / f"{number}.parquet" for number in range(2)]
+    for number, path in enumerate(paths):
+        pq.write_table(pa.table({"a": np.arange(1_000.0) + number}), path, row_group_size=100)
+    source = squeak.rows(paths)
+    assert source.feature_names == ("a",)  # which reads the first rows
+    asked, real = [], pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", lambda *args, **how: asked.append(how["metadata"]) or real(*args, **how))
+    for _ in range(2):
+        rows = np.concatenate([block[:, 0] for block in source])
+        np.testing.assert_array_equal(rows, np.concatenate([np.arange(1_000.0), np.arange(1_000.0) + 1]))
+    assert sum(known is None for known in asked) == 4  # each file, in each pass
+    assert len(asked) == 40
+    assert "_footer" not in pickle.loads(pickle.dumps(source)).reader.__dict__

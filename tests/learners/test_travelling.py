@@ -147,12 +147,14 @@ def test_a_budget_says_how_many_kernel_values_workers_keep(frame, many_parts):
     assert np.array_equal(found[0], found[2])
 
 
-@pytest.mark.parametrize("form", ["array", "CSR", "table"])
-def test_a_part_travels_alone(form, frame, many_parts):
+@pytest.mark.parametrize("form", ["array", "CSR", "table", "file", "file by columns"])
+def test_a_part_travels_alone(form, frame, many_parts, tmp_path):
     import scipy.sparse as sp
 
     X, y = frame[["a", "b", "c"]].to_numpy(), frame["y"].to_numpy()
-    given = {"array": X, "CSR": sp.csr_array(X), "table": frame[["a", "b", "c"]]}[form]
+    file = tmp_path / "rows.npy"
+    np.save(file, np.asfortranarray(X) if form == "file by columns" else np.ascontiguousarray(X))
+    given = {"array": X, "CSR": sp.csr_array(X), "table": frame[["a", "b", "c"]]}.get(form, file)
     source = squeak.rows(given, target=y, **({"scale": "standard"} if form == "table" else {}))
     for first, stop in ((0, 1), (3, 5), (11, 12)):
         sent = dumps(source.alone(first, stop))

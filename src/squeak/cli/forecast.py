@@ -1,14 +1,16 @@
 """What a run will take, from a short measurement on its own rows: time by stages, memory and passes.
 
 A small part of the rows goes through the very run that is asked for, at three sizes. A pass over n rows takes a +
-b·n seconds; a dictionary of m atoms start + growth·log₂(n/m) + row·n, with the price of a row late in a stream (see
-:mod:`squeak.samplers.planning`). Reading is timed by itself. Processes that share cores take turns.
+b·n seconds; a dictionary of m atoms start + growth·log₂(n/m) + row·n, with the mean price of a row of a stream so
+long (see :mod:`squeak.samplers.planning`). Reading is timed by itself. Processes that share cores take turns.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,11 @@ from squeak.core.progress import Job
 MEASURED, ROWS_OF_AN_ATOM = 16_384, 12
 """Rows that are measured at least, and for every atom."""
 
-START = 3.0
-"""Seconds in which a command has imported everything, and in the end writes its file."""
+SOME = 3
+"""Blocks that are read, after the first, to learn what reading takes."""
 
-START_WORKER, START_CLUSTER = 4.0, 5.0
-"""Seconds of a core in which a worker has imported everything; seconds of a cluster of one's own beside."""
-
-HIDDEN = 0.5
-"""The part of the time for reading that is hidden behind the work on the block before."""
+FEW = 300
+"""Rows of a first run, which loads what a command loads."""
 
 BASE_MEMORY, COPIES, SQUARES = 240e6, 5.0, 5.5
 """Of a fit in memory at its height: bytes without any rows, copies of the rows, and matrices of its atoms.
@@ -69,7 +68,7 @@ class Forecast:
         per = "" if self.workers is None else " for each process"
         return [
             f"time       {duration(self.seconds)} {where}, for {about}{self.rows:,} rows: {parts}",
-            f"memory     about {quantity(self.memory)}{per}",
+            *([f"memory     about {quantity(self.memory)}{per}"] if self.memory else []),
             f"passes     {self.passes:,} over the rows",
             f"measured   on some of the rows, in {self.measured:.0f} s",
         ]
@@ -106,26 +105,42 @@ class Head:
     X: Any
     y: Any
     reading: float
+    ahead: bool = False
+    """Whether blocks are read on a thread of its own, while the block before is learned from."""
 
     @classmethod
     def of(cls, source: Any, rows: int) -> Head:
-        """Read so many rows, or all; the first block pays for opening and is read again where there is no other."""
+        """Read so many rows, or all; the first block pays for opening and is read again where there is no other.
+
+        Some blocks more tell what reading takes where a file is read in larger stretches.
+        """
         blocks, marks, begin = [], [], time.perf_counter()
         for block in source.blocks():
             blocks.append(block)
             marks.append(time.perf_counter() - begin)
-            if sum(len(one.y) if one.y is not None else one.X.shape[0] for one in blocks) >= rows:
+            if len(blocks) > SOME and sum(one.X.shape[0] for one in blocks) >= rows:
                 break
         sizes = [one.X.shape[0] for one in blocks]
         if len(blocks) > 1:
             price = (marks[-1] - marks[0]) / sum(sizes[1:])
         else:
-            begin = time.perf_counter()
-            next(iter(source.blocks()))
+            begin, again = time.perf_counter(), source.blocks()
+            next(again)
             price = (time.perf_counter() - begin) / sizes[0]
+            again.close()  # which waits for the block that is read ahead
         X = np.concatenate([one.X if isinstance(one.X, np.ndarray) else one.X.toarray() for one in blocks])[:rows]
         y = None if blocks[0].y is None else np.concatenate([one.y for one in blocks])[:rows]
-        return cls(X, y, price)
+        return cls(X, y, price, source.reader.ahead)
+
+    def beside(self, work: float, rows: int) -> float:
+        """Return the seconds of some work with the reading of its rows.
+
+        Reading takes a core from the work where the work has threads for all cores, and no time where one is idle.
+        """
+        reading, threads = self.reading * rows, engine.thread_count()
+        if not self.ahead:
+            return work + reading
+        return max(reading, work if threads < _cores() else work + reading / threads)
 
     def source(self, rows: int) -> Any:
         """Return the first of the rows as a source."""
@@ -133,6 +148,20 @@ class Head:
 
         y = None if self.y is None else self.y[:rows]
         return open_rows(self.X[:rows], target=y)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _imported(first: Callable[[], Any]) -> float:
+    """Return the seconds in which a command has loaded everything: this one so far, and what a first run adds."""
+    before, times = time.process_time(), []
+    for _ in range(2):
+        since = time.process_time()
+        first()
+        times.append(time.process_time() - since)
+    return before + max(0.0, times[0] - times[1])
 
 
 def _sizes(total: int, atoms: int) -> list[int]:
@@ -152,15 +181,32 @@ def _line(sizes: list[int], seconds: list[float]) -> tuple[float, float]:
 
 def _grown(sizes: list[int], seconds: list[float], d: Any, X: Any, rows: int) -> float:
     """Return the seconds of a dictionary of so many rows, from those of fewer."""
-    from squeak.samplers.planning import Calibration, fitted_growth, price_of_a_row
+    from squeak.samplers.planning import Calibration, fitted_growth, mean_price
 
     atoms = max(2, len(d))
     if len(sizes) == 1 or d.oversampling is None:
         return seconds[-1] * rows / sizes[-1]
-    price = price_of_a_row(d, X)
+    price = mean_price(d, X, rows)
     marks = [(n, s) for n, s in zip(sizes, seconds, strict=True) if n > atoms]
     start, growth = fitted_growth(np.array(marks, dtype=np.float64), atoms, price)
     return Calibration(X.shape[1], atoms, start, growth, price, 0.0, 0.0).leaf(rows)
+
+
+def _price_of_sums(d: Any, alpha: float, X: Any, rows: int) -> float | None:
+    """Return the seconds of a row in the sums of so many, if they are formed in another way than those of few."""
+    from squeak.core.nystrom import TriangularFeatures
+    from squeak.learners.normal import NormalTerm, leading_directions
+
+    features = TriangularFeatures(d.kernel, d.atoms)
+    leading = leading_directions(features, rows, alpha)
+    if leading is None:
+        return None
+    term, times = NormalTerm(features, leading), []
+    for _ in range(2):
+        since = time.perf_counter()
+        term(X, (np.zeros(len(X)), None))
+        times.append(time.perf_counter() - since)
+    return min(times) / len(X)
 
 
 def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> Forecast:
@@ -176,6 +222,7 @@ def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> For
     mini = clone(learner).set_params(verbose=1)
     if given is not None:
         mini.set_params(dictionary=replace(given, preprocessing=None))
+    stages = {"start": _imported(lambda: clone(mini).set_params(verbose=0).fit(head.source(FEW)))}
     for size in sizes[::-1]:
         with Job("", True, shown=False) as job:
             mini.fit(head.source(size))
@@ -183,20 +230,26 @@ def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> For
         if given is None:  # what is searched for once is known
             mini.set_params(kernel=mini.dictionary_.kernel)
     d = mini.dictionary_
-    stages = {"start": START}
     if "kernel width" in times[-1]:
         stages["kernel width"] = times[-1]["kernel width"]
-    reading = head.reading * rows
     passes = [name for name in times[-1] if name.startswith("pass") or name == "solving"]
     if given is None:
         spent = [one.get("dictionary", 0.0) for one in times]
-        stages["dictionary"] = _grown(sizes, spent, d, head.X, rows) + HIDDEN * reading
+        stages["dictionary"] = head.beside(_grown(sizes, spent, d, head.X, rows), rows)
         if workers is not None:
             stages["dictionary"] = _on_workers(source, head, d, rows, workers)
+    if workers is not None:
+        stages["start"] += _started(workers)
     for name in passes:
         first, each = _line(sizes, [one.get(name, 0.0) for one in times])
-        share = 1.0 if workers is None else engine.thread_count() / min(workers, engine.thread_count())
-        stages[name] = first + each * rows * share + HIDDEN * reading
+        if mini.solver_ == "direct":
+            each = _price_of_sums(d, mini.alpha_, head.X, rows) or each
+        if workers is None:
+            stages[name] = head.beside(first + each * rows, rows)
+        else:  # each part by one worker, that reads it too
+            threads, parts = engine.thread_count(), source.n_parts
+            turns = math.ceil(parts / min(workers, threads))
+            stages[name] = first + (each * threads + head.reading) * rows / parts * turns
     count = len(passes) + (given is None)
     return Forecast(stages, rows, exact, count, memory, workers, time.perf_counter() - begin)
 
@@ -218,6 +271,9 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     rows, exact = count_rows(source)
     head = Head.of(source, min(AUTO_ROWS, max(200, rows // 3)))
     few, width = len(head.X), head.X.shape[1]
+    start = _imported(
+        lambda: clone(learner).set_params(verbose=0, time_budget=0.01).fit(head.X[:FEW], head.y[:FEW])
+    )
     with Job("", True, shown=False) as job:
         clone(learner).set_params(verbose=0, time_budget=None).fit(head.X, head.y)
 
@@ -230,7 +286,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
         "one model": one_model(rows) / one_model(few),
         "local experts": rows / few,
     }
-    stages = {"start": START, "reading": head.reading * rows}
+    stages = {"start": start, "reading": head.reading * rows}
     stages |= {name: spent * grow[name] for name, spent in job.times.items() if name in grow}
     if "local experts" not in stages and rows > WHOLE * learner.leaf_rows:
         stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
@@ -239,7 +295,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     for name in grow.keys() & stages.keys():
         spent += stages[name]
     if spent > limit:  # nothing new is begun after it
-        stages = {"start": START, "reading": stages["reading"], "search and models": limit}
+        stages = {"start": start, "reading": stages["reading"], "search and models": limit}
     memory = memory_of_auto(rows, width, learner)
     return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)
 
@@ -273,21 +329,35 @@ def of_dictionary(source: Any, sampler: Any, workers: int | None, memory: float)
     known = {name: value for name, value in sampler.get_params(deep=False).items() if name in Squeak().get_params()}
     mini, spent = Squeak(**known) if workers is not None else clone(sampler), []
     mini.set_params(verbose=0)
+    start = _imported(lambda: clone(mini).fit(head.X[:FEW]))
     for size in sizes:
         since = time.perf_counter()
         mini.fit(head.X[:size])
         spent.append(time.perf_counter() - since)
     d = mini.dictionary_
-    stages = {"start": START, "dictionary": _grown(sizes, spent, d, head.X, rows) + HIDDEN * head.reading * rows}
+    stages = {"start": start, "dictionary": head.beside(_grown(sizes, spent, d, head.X, rows), rows)}
     if workers is not None:
+        stages["start"] += _started(workers)
         stages["dictionary"] = _on_workers(source, head, d, rows, workers, getattr(sampler, "n_leaves", None))
     return Forecast(stages, rows, exact, 1, memory, workers, time.perf_counter() - begin)
+
+
+def _started(workers: int) -> float:
+    """Return the seconds of a cluster of one's own whose workers learn next to nothing, from start to end."""
+    from squeak.cli.clusters import Cluster
+    from squeak.core.kernels import RBF
+    from squeak.samplers import Disqueak
+
+    rows, since = np.random.default_rng(0).standard_normal((100 * workers, 2)), time.perf_counter()
+    with Cluster(workers=workers).client():
+        Disqueak(RBF(1.0), ridge=10.0, n_leaves=2 * workers, random_state=0).fit(rows)
+    return time.perf_counter() - since
 
 
 def _on_workers(source: Any, head: Head, d: Any, rows: int, workers: int, asked: int | None = None) -> float:
     """Return the seconds of a dictionary on worker processes of this machine, which share its cores."""
     from squeak.samplers import Squeak, merge
-    from squeak.samplers.planning import Calibration, fitted_growth, plan, price_of_a_row
+    from squeak.samplers.planning import Calibration, fitted_growth, mean_price, plan
     from squeak.trees.tree import LARGEST_TREE
 
     cores, atoms = engine.thread_count(), max(2, len(d))
@@ -307,10 +377,10 @@ def _on_workers(source: Any, head: Head, d: Any, rows: int, workers: int, asked:
         since = time.perf_counter()
         merge(*made, random_state=0, max_atoms=atoms)
         merging = time.perf_counter() - since
-        price = price_of_a_row(made[0], head.X)
+        price = mean_price(made[0], head.X, rows // leaves)
     start, growth = fitted_growth(np.array(marks, dtype=np.float64), atoms, price)
     known = Calibration(head.X.shape[1], atoms, start, growth, price + head.reading, merging, 0.0)
     found = plan(
         rows, head.X.shape[1], atoms, workers, leaves=leaves, cores=cores, bandwidth=TALK, calibration=known
     )
-    return START_CLUSTER + math.ceil(workers / cores) * START_WORKER + found.seconds
+    return found.seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -269,6 +270,9 @@ def predict(
             help="Columns of DATA to write beside the predictions, separated by commas.", show_default=False
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Predict some rows, write nothing, and tell how long all would take.")
+    ] = False,
     reading: Files,
     overwrite: Overwrite = False,
 ) -> None:
@@ -290,13 +294,22 @@ def predict(
     if interval is not None and not 0.0 < interval < 1.0:
         raise typer.BadParameter(f"--interval lies strictly between 0 and 1, not {interval}")
     source = source_from(reading, data, preprocessing=learner.preprocessing_)
+    columns: dict[str, Any] = {
+        "keep": names_of(keep) or (),
+        "probabilities": probabilities,
+        "std": std,
+        "coverage": interval,
+    }
+    if dry_run:
+        from squeak.cli.forecast_answers import of_prediction
+
+        write = TableWriter(io.BytesIO(), out.suffix).write
+        echo("\n".join([*of_prediction(source, learner, write, **columns).lines(), "nothing was written"]))
+        return
     rows = 0
     with replacing(out) as stream:
         writer = TableWriter(stream, out.suffix)
-        kept = names_of(keep) or ()
-        for batch in learner.predict_arrow(
-            source, keep=kept, probabilities=probabilities, std=std, coverage=interval
-        ):
+        for batch in learner.predict_arrow(source, **columns):
             writer.write(batch)
             rows += batch.num_rows
         writer.close()

@@ -13,7 +13,7 @@ import typer
 from squeak.cli.commands import command
 from squeak.cli.dictionaries import dictionary
 from squeak.cli.errors import echo
-from squeak.cli.models import fit
+from squeak.cli.models import fit, predict
 from squeak.cli.options import positive
 
 plans = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,15 +46,17 @@ def plan(
 ) -> None:
     """Predict time, memory and passes of a run before it is begun.
 
-    `squeak plan fit …` and `squeak plan dictionary …` take the options of the commands of those names, and measure
-    some of their rows here, for this process or for --workers. Without one of them, a dictionary of --rows rows of
-    --dim columns is planned for workers elsewhere, after some seconds of measuring this machine on made rows;
-    reading the rows from a disk is not in it.
+    `squeak plan fit …`, `plan dictionary …` and `plan predict …` take the options of the commands of those names,
+    and measure some of their rows here, for this process or for --workers. Without one of them, a dictionary of
+    --rows rows of --dim columns is planned for workers elsewhere, after some seconds of measuring this machine on
+    made rows; reading the rows from a disk is not in it.
     """
     if context.invoked_subcommand is not None:
         return
     if rows is None or dim is None:
-        raise typer.BadParameter("give --rows and --dim, or say squeak plan fit … or squeak plan dictionary …")
+        raise typer.BadParameter(
+            "give --rows and --dim, or say squeak plan fit …, plan dictionary … or plan predict …"
+        )
     from squeak.cli.pages import prediction
     from squeak.samplers.planning import calibrate
     from squeak.samplers.planning import plan as predict
@@ -67,19 +69,20 @@ def plan(
     echo(prediction(found, known))
 
 
-def planned(function: Callable[..., None], words: str) -> Callable[..., None]:
+def planned(function: Callable[..., None], ending: str, words: str) -> Callable[..., None]:
     """Return a command with the options of another one, but those of its results, that only tells what it costs.
 
-    ``words``: what its help says.
+    ``ending``: of the file that the other writes. ``words``: what its help says.
     """
     fixed: dict[str, Any] = {
-        "out": Path(tempfile.gettempdir()) / "squeak-plan.sqk",
+        "out": Path(tempfile.gettempdir()) / f"squeak-plan{ending}",
         "dry_run": True,
         "overwrite": True,
         "checkpoint": None,
         "every": 30.0,
     }
     signature = inspect.signature(function, eval_str=True)
+    fixed = {name: value for name, value in fixed.items() if name in signature.parameters}
     kept = [one for name, one in signature.parameters.items() if name not in fixed]
 
     def run(**values: Any) -> None:
@@ -91,9 +94,18 @@ def planned(function: Callable[..., None], words: str) -> Callable[..., None]:
     return run
 
 
-PAGES: list[tuple[Callable[..., None], str]] = [
-    (fit, "Predict time, memory and passes of `squeak fit` with the same options, from a run of some of its rows."),
-    (dictionary, "Predict time, memory and passes of `squeak dictionary` with the same options, in the same way."),
+PAGES: list[tuple[Callable[..., None], str, str]] = [
+    (
+        fit,
+        ".sqk",
+        "Predict time, memory and passes of `squeak fit` with the same options, from a run of some of its rows.",
+    ),
+    (
+        dictionary,
+        ".sqk",
+        "Predict time, memory and passes of `squeak dictionary` with the same options, in the same way.",
+    ),
+    (predict, ".parquet", "Predict the time of `squeak predict` with the same options, from some of its rows."),
 ]
-for function, words in PAGES:
-    plans.command()(command(planned(function, words)))
+for page in PAGES:
+    plans.command()(command(planned(*page)))

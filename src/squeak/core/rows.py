@@ -60,7 +60,15 @@ def check_rows(X: Any, kernel: Any, *, width: int | None = None, first_row: int 
 
 
 def refuse_masked(X: Any, first_row: int = 0) -> None:
-    """Refuse an array with masked values, or a list of such rows: numpy would pass on what the mask hides."""
+    """Refuse an array with masked values, or a list of such rows: numpy would pass on what the mask hides.
+
+    Refuse a Dask collection too, which numpy would compute and bring here whole, unless it is a single part.
+    """
+    if hasattr(X, "__dask_graph__") and getattr(X, "npartitions", 1) > 1:
+        raise TypeError(
+            "a Dask collection would be computed and sent here whole: learn from squeak.rows(collection), which "
+            "workers read part by part, and predict where the parts are, with map_partitions or map_blocks"
+        )
     if isinstance(X, list | tuple):
         masked = [at for at, row in enumerate(X) if np.ma.isMaskedArray(row) and np.ma.getmaskarray(row).any()]
     else:

@@ -25,7 +25,7 @@ class ArrowReader(GroupReader):
                 return schema, [sum(batch.num_rows for batch in opened)]
             return schema, [opened.get_batch(number).num_rows for number in range(opened.num_record_batches)]
 
-    def _batches(self, file: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
+    def _batches(self, file: Any, path: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
         import pyarrow as pa
 
         with _opened(file, columns) as opened:

@@ -42,7 +42,7 @@ class GroupReader(Reader):
         """Return the schema of an open file, and the number of rows of every group."""
 
     @abstractmethod
-    def _batches(self, file: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
+    def _batches(self, file: Any, path: AnyPath, group: int, columns: list[str], size: int) -> Iterator[Any]:
         """Yield the rows of one group of an open file, with the columns named, in batches of about ``size``."""
 
     def __init__(self, paths: list[AnyPath], wanted: Wanted) -> None:
@@ -92,7 +92,8 @@ class GroupReader(Reader):
         self._watched.check(path)
         try:
             with open_seekable(path) as file:
-                for batch in self._batches(file, group, list(self.names if columns is None else columns), size):
+                wanted = list(self.names if columns is None else columns)
+                for batch in self._batches(file, path, group, wanted, size):
                     if seen + batch.num_rows > start:
                         skip = max(0, start - seen)
                         table = pa.Table.from_batches([batch.slice(skip)])

@@ -13,6 +13,12 @@ class ParquetReader(GroupReader):
 
     what = "Parquet file"
     group = "row group"
+    _footer: tuple[Any, Any] = None, None
+    """The file last read and its footer, which tells of all row groups: to parse it for each would cost more."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the footer here: it is read where the file is."""
+        return {name: value for name, value in self.__dict__.items() if name != "_footer"}
 
     def _look(self, file: Any) -> tuple[Any, list[int]]:
         import pyarrow.parquet as pq
@@ -21,10 +27,17 @@ class ParquetReader(GroupReader):
         groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         return metadata.schema.to_arrow_schema(), groups
 
-    def _batches(self, file: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
+    def _batches(self, file: Any, path: Any, group: int, columns: list[str], size: int) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        far = not isinstance(file, pa.OSFile)  # many small reads take long over a network
-        with pq.ParquetFile(file, pre_buffer=far, buffer_size=2**20, page_checksum_verification=True) as opened:
+        known, footer = self._footer
+        how: dict[str, Any] = {
+            "metadata": footer if known == path else None,
+            "pre_buffer": not isinstance(file, pa.OSFile),  # many small reads take long over a network
+            "buffer_size": 2**20,
+            "page_checksum_verification": True,
+        }
+        with pq.ParquetFile(file, **how) as opened:
+            self._footer = path, opened.metadata
             yield from opened.iter_batches(batch_size=size, row_groups=[group], columns=columns)

@@ -36,18 +36,25 @@ class NpyFile:
         self.shape, self.dtype, self.ndim = mapped.shape, mapped.dtype, mapped.ndim
         self._offset = int(getattr(mapped, "offset", 0))
         self._by_columns = not mapped.flags.c_contiguous
+        self._first, self._rows = 0, self.shape[0]
+
+    def part(self, rows: slice) -> NpyFile:
+        """Return some consecutive rows as an array of their own in the same file."""
+        found, (first, stop, _) = copy.copy(self), rows.indices(self.shape[0])
+        found._first, found.shape = self._first + first, (stop - first, self.shape[1])
+        return found
 
     def __getitem__(self, rows: slice) -> Any:
         """Return some consecutive rows, in memory."""
         first, stop, _ = rows.indices(self.shape[0])
-        n, width = stop - first, self.shape[1]
+        n, width, first = stop - first, self.shape[1], self._first + first
         self._watched.check()
         with open(self._path, "rb", buffering=0) as file:
             if not self._by_columns:
                 return self._read(file, first * width, n * width).reshape(n, width)
             out = np.empty((n, width), dtype=self.dtype)
             for column in range(width):
-                out[:, column] = self._read(file, column * self.shape[0] + first, n)
+                out[:, column] = self._read(file, column * self._rows + first, n)
         return out
 
     def _read(self, file: Any, start: int, count: int) -> Any:
@@ -178,10 +185,8 @@ class ArrayReader(MemoryReader):
 
     def alone(self, first: int, stop: int) -> Reader:
         """Return a reader with nothing but the rows of these parts; those of a file are read where it is."""
-        if self.path is not None:
-            return self
         found, which = self._cut(first, stop)
-        found.X = copy_rows(self.X[which])
+        found.X = self.X.part(which) if isinstance(self.X, NpyFile) else copy_rows(self.X[which])
         return found
 
     def fingerprint(self) -> str:

@@ -168,12 +168,13 @@ def _measured(dim: int, atoms: int, seed: int) -> tuple[float, ...]:
     return (*fitted_growth(np.array(marks, dtype=np.float64), atoms, row), row, merging)
 
 
-def price_of_a_row(d: Dictionary, rows: Array) -> float:
+def price_of_a_row(d: Dictionary, rows: Array, late: float = LATE) -> float:
     """Return the seconds that a row takes late in a stream: to be checked, to get its coin, and to be screened.
 
-    The dictionary of f times as many rows has f times the ridge and the weights: its factor is the same.
+    The dictionary of f times as many rows has f times the ridge and the weights: its factor is the same. ``late``
+    is f.
     """
-    scorer, _ = WeightedFactor.build(d.kernel, d.atoms, LATE * d.weights, LATE * d.ridge)
+    scorer, _ = WeightedFactor.build(d.kernel, d.atoms, late * d.weights, late * d.ridge)
     assert d.oversampling is not None
     times = []
     for _ in range(3):
@@ -182,6 +183,19 @@ def price_of_a_row(d: Dictionary, rows: Array) -> float:
         screen(scorer, checked, coins(0, 0, len(rows)), Chance(d.oversampling, d.copies))
         times.append(time.perf_counter() - begin)
     return sorted(times)[1] / len(rows)
+
+
+def mean_price(d: Dictionary, rows: Array, n: int) -> float:
+    """Return the mean seconds of a row in a stream of n rows, from a dictionary of some of them.
+
+    The later a row, the larger the ridge, and the sooner it is given up; each doubling has a price of its own.
+    """
+    seen, total = d.n_seen, min(n, d.n_seen) * price_of_a_row(d, rows, 1.0)
+    while seen < n:
+        upto = min(2 * seen, n)
+        total += (upto - seen) * price_of_a_row(d, rows, (seen + upto) / (2.0 * d.n_seen))
+        seen = upto
+    return total / n
 
 
 def fitted_growth(marks: Array, atoms: int, row: float) -> tuple[float, float]:

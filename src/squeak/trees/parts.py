@@ -12,7 +12,9 @@ from squeak.core.advice import InputError
 from squeak.core.rows import check_rows, copy_rows, label_of, take
 from squeak.core.types import Rows
 from squeak.data import RowSource, block_rows
-from squeak.data.dask_parts import computed
+from squeak.data.blocks import LARGEST_BLOCK
+from squeak.data.dask_parts import Partition
+from squeak.data.pieces import Piece
 
 
 class PartError(InputError):
@@ -74,6 +76,8 @@ class SourcePart:
     source: RowSource
     first: int
     stop: int
+    data: str = ""
+    """The fingerprint of the source, which may take a look at all targets: once for all parts."""
 
     @property
     def name(self) -> str:
@@ -86,7 +90,7 @@ class SourcePart:
 
     def fingerprint(self) -> str:
         """Return the source's fingerprint and the part's place in it."""
-        return f"{self.source.fingerprint}-{self.first}-{self.stop}"
+        return f"{self.data}-{self.first}-{self.stop}"
 
     def alone(self) -> SourcePart:
         """Return the part with nothing but its own rows; files are opened where they are read."""
@@ -127,7 +131,7 @@ class DelayedPart:
     """A chunk of rows of a dask array, or a partition of a dask dataframe, computed where it is read."""
 
     number: int
-    delayed: Any
+    partition: Partition
 
     @property
     def name(self) -> str:
@@ -136,16 +140,19 @@ class DelayedPart:
 
     def blocks(self) -> Iterator[Rows]:
         """Yield the rows, block by block."""
-        rows = computed(self.delayed)
-        yield rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+        return (piece.data for piece in self.partition.pieces(_as_array, 0, LARGEST_BLOCK))
 
     def fingerprint(self) -> str:
         """Return the name that dask gives to the part, the same for the same computation."""
-        return str(self.delayed.key)
+        return str(self.partition.delayed.key)
 
     def alone(self) -> DelayedPart:
         """Return the part: its graph goes along."""
-        return self
+        return replace(self, partition=replace(self.partition, travelled=True))
+
+
+def _as_array(rows: Any) -> Piece:
+    return Piece(rows.to_numpy() if hasattr(rows, "to_numpy") else rows)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from squeak.core.checks import check_whole
 from squeak.core.rows import n_rows
 from squeak.data import Preprocessing, RowSource
-from squeak.data.dask_parts import delayed_parts
+from squeak.data.dask_parts import partitions
 from squeak.trees.parts import ArrayPart, DelayedPart, LoadedPart, Part, SourcePart
 
 
@@ -297,14 +297,14 @@ class TreeShaped:
                 raise ValueError("each part is read apart from the others: an iterator cannot be read so")
             count = self._leaves_asked_for(min(X.n_parts, LARGEST_TREE), X.n_parts)
             cuts = np.linspace(0, X.n_parts, count + 1).round().astype(int).tolist()
-            preprocessing = X.preprocessing
-            return [SourcePart(X, a, b) for a, b in pairwise(cuts)], preprocessing
+            preprocessing, data = X.preprocessing, X.fingerprint
+            return [SourcePart(X, a, b, data) for a, b in pairwise(cuts)], preprocessing
         if isinstance(X, list | tuple) and X and all(callable(part) for part in X):
             if self.n_leaves not in (None, len(X)):
                 raise ValueError(f"there are {len(X)} parts, so n_leaves is {len(X)}; it is {self.n_leaves}")
             return [LoadedPart(number, part) for number, part in enumerate(X)], None
         if hasattr(X, "__dask_graph__"):
-            chunks = delayed_parts(X)
+            chunks = partitions(X)
             if self.n_leaves not in (None, len(chunks)):
                 raise ValueError(f"the collection has {len(chunks)} parts; rechunk it for n_leaves={self.n_leaves}")
             return [DelayedPart(number, chunk) for number, chunk in enumerate(chunks)], None

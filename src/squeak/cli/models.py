@@ -34,16 +34,9 @@ from squeak.cli.options import (
 from squeak.cli.outputs import APOSTROPHES, Overwrite, TableWriter, check_ending, check_outputs, going_on
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Files, Shuffled, source_from
+from squeak.cli.tasks import Target, Task, TaskChoice, is_classification
 from squeak.core.progress import Job
 from squeak.data.streamed import predictions
-
-
-class Task(StrEnum):
-    """What is learned."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
 
 
 class Kernels(StrEnum):
@@ -71,18 +64,7 @@ class Loss(StrEnum):
 
 
 Model = Annotated[Path, typer.Argument(help="A .sqk file with a model, as `squeak fit` writes it.")]
-TaskChoice = Annotated[
-    Task,
-    typer.Option(help="With auto, a target of text, truth values or a few whole numbers is learned as classes."),
-]
-Target = Annotated[str, typer.Option(help="The column to predict.", show_default=False)]
 
-
-MOST_CODES = 12
-"""Up to so many different whole numbers are taken for classes, …"""
-
-ROWS_OF_A_CODE = 10
-"""… where there are so many rows for each."""
 
 EVALUATED = 0.9
 """The coverage of the intervals that are evaluated."""
@@ -373,27 +355,6 @@ def _alpha(text: str) -> float | str:
         return positive(float(text)) or 1.0
     except ValueError:
         raise typer.BadParameter(f"--alpha is a number or 'auto', not {text!r}") from None
-
-
-def is_classification(task: Task, source: Any, quiet: bool) -> bool:
-    """Tell whether the target is classes, and say so where nobody did."""
-    if task is not Task.auto:
-        return task is Task.classification
-    for block in source.blocks():
-        return holds_classes(block.y, quiet)
-    raise ValueError("there are no rows")
-
-
-def holds_classes(y: Any, quiet: bool) -> bool:
-    """Tell whether the first targets look like classes: text, truth values, or few whole numbers; and say so."""
-    values, kind = np.unique(y), y.dtype.kind
-    few = len(values) <= min(MOST_CODES, len(y) // ROWS_OF_A_CODE)
-    if kind not in "OUSb" and not (few and np.array_equal(values, np.round(values))):
-        return False
-    if not quiet:
-        other = "" if kind in "OUS" else "; --task regression predicts numbers"
-        echo(f"the target has {len(values):,} different values, learned as classes{other}", err=True)
-    return True
 
 
 def _loaded(path: Path) -> Any:

@@ -12,7 +12,6 @@ import typer
 
 from squeak.cli.errors import echo
 from squeak.cli.live import FIRST_ROWS, STDIN, Predictions, following, live_source
-from squeak.cli.models import Target, Task, TaskChoice, holds_classes, is_classification
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -30,6 +29,7 @@ from squeak.cli.options import (
 from squeak.cli.outputs import Overwrite, check_figure, check_outputs, going_on, same_file
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Scale, Shuffled, source_from
+from squeak.cli.tasks import Target, Task, TaskChoice, holds_classes, is_classification
 
 Method = StrEnum(
     "Method",

@@ -22,7 +22,7 @@ from squeak.core.tasks import Place
 from squeak.core.types import Array, Rows
 from squeak.data import Block as SourceBlock
 from squeak.data import Cursor, RowSource
-from squeak.trees.sums import Arrays, Block, PartSums, added, sum_blocks, sum_parts
+from squeak.trees.sums import Arrays, Block, PartSums, added, same, sum_blocks, sum_parts
 
 Term: TypeAlias = Callable[[Rows, Any], Arrays]
 """Given rows and a pair (targets, weights), either of them None, arrays to be added up."""
@@ -185,7 +185,7 @@ class PersistedTraining:
         """Return the sum of the term over all rows, each part's where it is held, added in their order."""
         known = self.seen is not None and getattr(term, "features", None) is self.seen
         small: Any = replace(cast(Any, term), features=None) if known else term
-        shared = self.client.submit(_same, small)  # what is scattered would be lost with its worker
+        shared = self.client.submit(same, small)  # what is scattered would be lost with its worker
         features = self.held if known else None
         return added([self.client.submit(_sum_held, part, shared, features) for part in self.parts], self.client)
 
@@ -196,7 +196,7 @@ class PersistedTraining:
 
         ``seen``: the features of what it makes.
         """
-        whole, light = (self.client.submit(_same, one) for one in (features, seen))
+        whole, light = (self.client.submit(same, one) for one in (features, seen))
         parts = [self.client.submit(change, part, whole, name="values") for part in self.parts]
         return PersistedTraining(parts, self.client, seen, light)
 
@@ -211,10 +211,6 @@ class _SourceBlocks:
     def __call__(self) -> Iterator[Block]:
         for block in self.data.source.part_pairs(self.part, self.part + 1):
             yield block.X, self.data.pair(block.y)
-
-
-def _same(term: Any) -> Any:
-    return term
 
 
 def _held(part: _SourceBlocks) -> list[Block]:

@@ -100,7 +100,8 @@ def sum_parts(
     one = partial(_sum_part, term)
     if not cluster.keeps:
         return added(cluster.map_ordered(one, list(parts)))
-    return added([cluster.submit(by_itself, one, part) for part in parts], cluster)
+    there = cluster.submit(same, one, name="term")  # it has the size of the atoms squared: it travels once
+    return added([cluster.submit(by_itself, there, part) for part in parts], cluster)
 
 
 def added(sums: Sequence[Any], cluster: Place | None = None) -> Arrays:
@@ -119,6 +120,11 @@ def _plus(one: Arrays | None, two: Arrays | None) -> Arrays | None:
         there = two if one is None else one
         return None if there is None else tuple(np.asarray(array, dtype=np.float64) for array in there)
     return tuple(np.asarray(a + b) for a, b in zip(one, two, strict=True))
+
+
+def same(value: Any) -> Any:
+    """Return what is given: as a task, what many others need travels once, and is not lost with a worker."""
+    return value
 
 
 def _sum_part(term: Callable[[Rows, Any], Arrays], part: Callable[[], Iterator[Block]]) -> Arrays | None:

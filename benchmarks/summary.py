@@ -28,8 +28,8 @@ def times(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """Return by how many percent an error is lower or higher, in words."""
-    return f"{100 * abs(1 - ratio):.0f}% {'lower' if ratio < 1 else 'higher'}"
+    """Return by how many percent an error is lower or higher, in words; below one, with a digit more."""
+    return f"{100 * abs(1 - ratio):.{int(abs(1 - ratio) < 0.01)}f}% {'lower' if ratio < 1 else 'higher'}"
 
 
 def tables_facts() -> dict[str, Any]:

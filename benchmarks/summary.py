@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.common import RESULTS
 from benchmarks.streams import MADE, UNSEEN
-from benchmarks.streams_page import TITLES, mean_error, mean_ranks, whole
+from benchmarks.streams_page import TITLES, mean_error, mean_ranks, shared_seeds, whole
 from benchmarks.tables_data import APART
 from benchmarks.tables_methods import METHODS
 from benchmarks.tables_page import by_split, table_ratio
@@ -61,7 +61,7 @@ def splits_words(splits: int) -> str:
 
 def streams_facts() -> dict[str, Any]:
     """Return mean ranks on streams that played no part in choosing settings, and the times of two methods per row."""
-    found = whole()
+    found = shared_seeds(whole())
     ranks, runs = mean_ranks(found, list(UNSEEN))
     speed = {
         name: median(r["microseconds"] for stream in UNSEEN for r in found[stream][name].values())
@@ -115,7 +115,7 @@ The {apart["lightgbm"]["tables"]} tables ({splits_words(tables["splits"])}, all 
 def which_tool() -> str:
     """Return the table of docs/which-tool.md: each library, where squeak was better and where it was not."""
     tables, online, graphs = tables_facts(), result("online")["peers"], result("graphs")
-    streams, searches, errors = streams_facts(), searches_facts(), whole()
+    streams, searches, errors = streams_facts(), searches_facts(), shared_seeds(whole())
     lost_streams = "; ".join(
         f"{stream}: error {mine:.3f} ({TITLES[best].split(': ')[-1]}: {least:.3f})"
         for stream in (*UNSEEN, *MADE)

@@ -360,6 +360,13 @@ def test_the_most_probable_class_is_predicted_where_one_is_rare():
     assert abs((scores > 0).sum() - rare[600:].sum()) < 3 * np.sqrt(rare[600:].sum())
 
 
+def test_the_most_probable_class_is_predicted_where_nothing_is_to_be_learned():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.standard_normal((600, 3)), rng.integers(0, 3, 600)
+    model = clone(DECIDES).fit(rows, labels)
+    np.testing.assert_array_equal(model.predict(rows), model.predict_proba(rows).argmax(axis=1))
+
+
 NO_CLASSES = {
     "one class": ["one"] * 120,
     "a gap among numbers": np.where(np.arange(120) == 3, np.nan, np.round(X[:, 0])),

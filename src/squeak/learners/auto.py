@@ -25,7 +25,7 @@ from squeak.learners.leaves import scores_of
 from squeak.learners.rows import all_or_nothing
 
 LEAST_SLOPE = 1e-3
-"""Where probabilities rise no faster with the scores, which are of the size of 1, the scores say nothing."""
+"""Where probabilities rise no faster with the scores, of the size of 1, the most frequent class is predicted."""
 
 
 @parameters
@@ -235,10 +235,10 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
         places = np.searchsorted(self.classes_, targets[found.back])
         given = None if weight is None else weight[found.back]
         self.slope_, self.offsets_ = calibrated(found.back_scores, places, len(self.classes_), given)
-        if self.slope_ > LEAST_SLOPE:
-            # a·f + b = a·(f + b/a): with the offsets in the scores, the largest score is the most probable class
-            self.everywhere_ = plus(self.everywhere_, self.offsets_ / self.slope_, numbers)
-            self.offsets_ = np.zeros_like(self.offsets_)
+        # a·f + b = a·(f + b/a): with the offsets in the scores, the largest score is the most probable class
+        slope = max(self.slope_, LEAST_SLOPE)
+        self.everywhere_ = plus(self.everywhere_, self.offsets_ / slope, numbers)
+        self.offsets_ = self.offsets_ * (1.0 - self.slope_ / slope)
         return self
 
     def _restore(self, found: dict[str, Any]) -> None:

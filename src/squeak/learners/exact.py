@@ -17,11 +17,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.spatial.distance import cdist
 
 from squeak.core import engine
-from squeak.core.kernels import Laplacian, Matern, Metric, block
+from squeak.core.kernels import RBF, Laplacian, Matern, Metric, block
+from squeak.core.panels import PANEL, PanelFactor, symmetric_times
 from squeak.core.types import Array, IntArray
 from squeak.learners.metric import ALPHAS, Held, Trial, in_medians, next_metric, widened
 from squeak.learners.tiles import power_of_two
@@ -41,15 +41,14 @@ SOLVES, SOLVES_AGAIN = 5, 3
 PART, ENOUGH = 0.7, 500
 """The part of the rows on which they are tried, and the number of rows below which it is all of them."""
 
-FEW = 128
-"""Rows whose kernel values are computed at a time."""
-
 REFINEMENTS = 8
 PRECISE, ROUGH = 1e-10, 1e-4
 """Residuals of a solution, and of one that only tells a width and a penalty, end below this part of the targets."""
 
 
-def solved(K: Array, shift: Array, y: Array, back: int = 0, precise: float = PRECISE) -> tuple[Array, Array]:
+def solved(
+    K: Array, shift: Array, y: Array, back: int = 0, precise: float = PRECISE, room: Array | None = None
+) -> tuple[Array, Array]:
     """Return c with (K + diag(shift)) c = y, and what the solution without the last rows says of these.
 
     The factor is of float32, which takes half the time, and its answer is refined, c ← c + A⁻¹(y − (K + D)c), with
@@ -58,13 +57,15 @@ def solved(K: Array, shift: Array, y: Array, back: int = 0, precise: float = PRE
     Parameters
     ----------
     K : array of shape (n, n)
-        Symmetric, up to rounding, with its rows one after the other in memory.
+        Symmetric, of float32 or float64, held by its tiles up to the diagonal (:mod:`squeak.core.panels`).
     shift : array of shape (n,)
     y : array of shape (n, outputs)
     back : int
         How many rows at the end are held out.
     precise : float
         Residuals are brought below this part of the targets.
+    room : array of float32 of shape (n, n) or more, optional
+        The factor is written here.
 
     Returns
     -------
@@ -82,87 +83,93 @@ def solved(K: Array, shift: Array, y: Array, back: int = 0, precise: float = PRE
     """
     size = power_of_two(y)
     targets = y / size
-    with engine.single_blas():
-        try:
-            L = _factor(K, shift, np.float32)
-            c, missed = np.zeros_like(targets), np.inf
-            for _ in range(REFINEMENTS):
-                residual = targets - K @ c - shift[:, None] * c
-                now = float(np.abs(residual).max())
-                if now <= precise:
-                    return np.asarray(size * c), size * _said(L, targets, back)
-                if not now < 0.5 * missed:
-                    break
-                missed = now
-                c += cho_solve((L, True), residual.astype(np.float32), check_finite=False)
-        except np.linalg.LinAlgError:
-            pass
-        L = _factor(K, shift, np.float64)
-        return np.asarray(size * cho_solve((L, True), targets, check_finite=False)), size * _said(L, targets, back)
+    room = np.empty(K.shape, dtype=np.float32) if room is None else room[: len(K), : len(K)]
+    try:
+        factor = _factor(K, shift, room)
+        c, missed = np.zeros_like(targets), np.inf
+        for _ in range(REFINEMENTS):
+            residual = targets - symmetric_times(K, c) - shift[:, None] * c
+            now = float(np.abs(residual).max())
+            if now <= precise:
+                return np.asarray(size * c), size * _said(factor, targets, back)
+            if not now < 0.5 * missed:
+                break
+            missed = now
+            c += factor.solve(residual)
+    except np.linalg.LinAlgError:
+        pass
+    factor = _factor(K, shift, np.empty(K.shape))
+    return np.asarray(size * factor.solve(targets)), size * _said(factor, targets, back)
 
 
-def _factor(K: Array, shift: Array, dtype: Any) -> Array:
-    """Return the lower factor of K + diag(shift), with what was above it left there."""
-    A = K.astype(dtype)
-    A[np.diag_indices(len(A))] += shift.astype(dtype)
-    return np.asarray(cholesky(A.T, lower=True, overwrite_a=True, check_finite=False))
+def _factor(K: Array, shift: Array, room: Array) -> PanelFactor:
+    """Return the factor of K + diag(shift), in a room of its precision."""
+    for tile in engine.tiles(len(K), PANEL):
+        room[tile, : tile.stop] = K[tile, : tile.stop]
+    room[np.diag_indices(len(K))] += shift.astype(room.dtype)
+    return PanelFactor(room)
 
 
-def _said(L: Array, y: Array, back: int) -> Array:
+def _said(factor: PanelFactor, y: Array, back: int) -> Array:
     """Return L_bf L_ff⁻¹ y_f for the last rows."""
     if not back:
         return np.zeros((0, y.shape[1]))
-    front = len(L) - back
-    z = solve_triangular(L, y.astype(L.dtype), lower=True, check_finite=False)
-    return np.asarray(L[front:, :front] @ z[:front], dtype=np.float64)
+    front = len(y) - back
+    z = factor.forward(y)
+    with engine.single_blas():
+        return np.asarray(factor.lower[front:, :front] @ z[:front], dtype=np.float64)
 
 
-def _filled(X: Array, Y: Array, values_of: Callable[[Array, Array], Array]) -> Array:
-    """Return a matrix of values of X against Y, a few rows at a time; where X is Y, half of it and its mirror."""
-    out, same = np.empty((len(X), len(Y))), X is Y
+def _filled(X: Array, Y: Array, values_of: Callable[[Array, Array], Array], out: Array) -> Array:
+    """Fill a matrix with values of X against Y, some rows at a time; where X is Y, its tiles up to the diagonal."""
 
     def fill(tile: slice) -> None:
-        stop = tile.stop if same else len(Y)
+        stop = tile.stop if X is Y else len(Y)
         out[tile, :stop] = values_of(X[tile], Y[:stop])
-        if same:
-            out[: tile.start, tile] = out[tile, : tile.start].T
 
-    engine.map_ordered(fill, engine.tiles(len(X), FEW))
+    engine.map_ordered(fill, engine.tiles(len(X), PANEL))
     return out
 
 
-def _at_widths(kernel: Any, X: Array, Y: Array) -> Callable[[float], Array]:
-    """Return the function factor ↦ k(X, Y) with a multiple of the kernel's width; distances are computed once."""
+def _at_widths(kernel: Any, X: Array, Y: Array, distances: Array, out: Array) -> Callable[[float], Array]:
+    """Return the function factor ↦ k(X, Y) with a multiple of the kernel's width.
+
+    Distances are computed once, in float64, into one of the two arrays given, and kernel values into the other.
+    Where X is Y, both hold their tiles up to the diagonal.
+    """
     if isinstance(kernel, Metric):
         rows = kernel.mapped(X)
-        return _at_widths(kernel.kernel, rows, rows if X is Y else kernel.mapped(Y))
+        return _at_widths(kernel.kernel, rows, rows if X is Y else kernel.mapped(Y), distances, out)
     if isinstance(kernel, Matern) and kernel.nu != 0.5:
-        return lambda factor: _filled(X, Y, lambda rows, others: block(widened(kernel, factor), rows, others))
-    width = np.asarray(kernel.length_scale)
-    rows = X / width
-    others = rows if X is Y else Y / width
-    if isinstance(kernel, Laplacian):
-        distances, power = _filled(rows, others, lambda some, all_: cdist(some, all_, "cityblock")), 1
-    else:
-        distances, power = _squared(rows, others), 2
-        if isinstance(kernel, Matern):
-            distances, power = np.sqrt(distances, out=distances), 1
+        return lambda factor: _filled(X, Y, lambda some, all_: block(widened(kernel, factor), some, all_), out)
+    width, power = np.asarray(kernel.length_scale), 2 if isinstance(kernel, RBF) else 1
+    centre = Y.mean(axis=0)  # about it, distances by a product of matrices keep more digits
+    rows = (X - centre) / width
+    others = rows if X is Y else (Y - centre) / width
+
+    def between(some: Array, all_: Array) -> Array:
+        if isinstance(kernel, Laplacian):
+            return cdist(some, all_, "cityblock")
+        squares = _squared(some, all_)
+        return squares if power == 2 else np.sqrt(squares, out=squares)
+
+    _filled(rows, others, between, distances)
 
     def values(factor: float) -> Array:
-        out = distances * (-1.0 / (power * factor**power))
-        return np.exp(out, out=out)
+        for tile in engine.tiles(len(out), PANEL):
+            part = slice(0, tile.stop if X is Y else len(Y))
+            some = np.multiply(distances[tile, part], -1.0 / (power * factor**power), out=out[tile, part])
+            np.exp(some, out=some)
+        return out
 
     return values
 
 
 def _squared(X: Array, Y: Array) -> Array:
     """Return ‖x − y‖² by a product of matrices: near enough to choose a width by."""
-    centre = Y.mean(axis=0)
-    left, right = X - centre, Y - centre
-    with engine.single_blas():
-        out = left @ (-2.0 * right.T)
-    out += np.einsum("ij,ij->i", left, left)[:, None]
-    out += np.einsum("ij,ij->i", right, right)
+    out = X @ (-2.0 * Y.T)
+    out += np.einsum("ij,ij->i", X, X)[:, None]
+    out += np.einsum("ij,ij->i", Y, Y)
     return np.asarray(np.maximum(out, 0.0, out=out))
 
 
@@ -199,35 +206,44 @@ def exactly(trial: Trial, held: Held, groups: IntArray | None = None, learn: boo
     some = held.first(max(ENOUGH, int(PART * len(held.X))), len(held.X_back))
     some = some.with_atoms(len(some.X))
     total = float(len(held.X) if held.weight is None else held.weight.sum())
-    best = _around(trial, FIRST_WIDTH, SOLVES, some, total)
+    X, y = held.all_rows()
+    K, room = np.empty((len(X), len(X))), np.empty((len(X), len(X)), dtype=np.float32)
+    best = _around(trial, FIRST_WIDTH, SOLVES, some, total, K, room)
     if learn:
         factor = in_medians(best.kernel, some.X)
         kernel = next_metric(best, some, isinstance(best.kernel, Metric), groups)
-        again = _around(replace(best, kernel=widened(kernel, factor)), SAME_WIDTH, SOLVES_AGAIN, some, total)
+        again = _around(
+            replace(best, kernel=widened(kernel, factor)), SAME_WIDTH, SOLVES_AGAIN, some, total, K, room
+        )
         best = min(best, again, key=lambda one: one.error)
-    X, y = held.all_rows()
     weight = None if held.weight is None else np.concatenate([held.weight, np.asarray(held.weight_back)])
-    K = _filled(X, X, lambda rows, others: block(best.kernel, rows, others))
-    coef, said = solved(K, shift_of(best.alpha, total, len(X), weight), y, len(held.X_back))
+    _filled(X, X, lambda rows, others: block(best.kernel, rows, others), K)
+    coef, said = solved(K, shift_of(best.alpha, total, len(X), weight), y, len(held.X_back), room=room)
     return replace(best, error=_error(held, said), coef=coef, back=said)
 
 
-def _around(trial: Trial, width: int, solves: int, held: Held, total: float) -> Trial:
-    """Return the best of some pairs of a width and a penalty, every row an atom: uphill from those of a trial.
+def _around(trial: Trial, width: int, solves: int, held: Held, total: float, memory: Array, room: Array) -> Trial:
+    """Return the best of some pairs of a width and a penalty, every row an atom: downhill from those of a trial.
 
-    ``width`` is the place in :data:`WIDTHS` from which it begins, and ``total`` the weight of all rows.
+    ``width`` is the place in :data:`WIDTHS` from which it begins, and ``total`` the weight of all rows. In the
+    ``memory`` of a float64 matrix of all rows, distances and kernel values lie side by side as float32: their
+    rounding is far below any penalty. The factor is written to ``room``.
     """
-    gram, beside = _at_widths(trial.kernel, held.X, held.X), _at_widths(trial.kernel, held.X_back, held.X)
+    n, shape = len(held.X), (len(held.X_back), len(held.X))
+    halves = memory.view(np.float32)
+    gram = _at_widths(trial.kernel, held.X, held.X, halves[:n, :n], halves[:n, n : 2 * n])
+    beside = _at_widths(trial.kernel, held.X_back, held.X, np.empty(shape), np.empty(shape))
     grams: dict[int, tuple[Array, Array]] = {}
     found: dict[tuple[int, int], float] = {}
     best: list[tuple[Array, Array]] = []
 
     def at(width: int, step: int) -> float:
         if width not in grams:
-            grams.clear()  # one at a time: they are large
+            grams.clear()  # their memory is that of the next ones
             grams[width] = gram(WIDTHS[width]), beside(WIDTHS[width])
         K, K_back = grams[width]
-        coef, _ = solved(K, shift_of(float(ALPHAS[step]), total, len(K), held.weight), held.y, precise=ROUGH)
+        shift = shift_of(float(ALPHAS[step]), total, n, held.weight)
+        coef, _ = solved(K, shift, held.y, precise=ROUGH, room=room)
         said = K_back @ coef
         error = _error(held, said)
         if not error >= min(found.values(), default=np.inf):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg import cho_solve, cholesky
 
 from squeak.core import engine
 from squeak.core.kernels import block
@@ -266,7 +266,8 @@ class NormalEquations:
         vanished = (self.square < SMALLEST_SQUARE) & self.moment.any(axis=0)
         if vanished.any() or not np.isfinite(self.square).all():
             raise ValueError("the squares of the targets are too large or too small for float64: scale the targets")
-        values, vectors = eigh(self.gram, check_finite=False)
+        with engine.single_blas():
+            values, vectors = np.linalg.eigh(self.gram)  # scipy's would hold the interpreter lock
         values = np.maximum(values, 0.0)
         return Spectrum(values, vectors, vectors.T @ self.moment, self.square, self.weight, self.n)
 

@@ -11,7 +11,7 @@ from scipy.linalg import get_lapack_funcs
 
 from squeak.core import engine
 from squeak.core.cholesky import NotPositiveDefiniteError
-from squeak.core.types import Array
+from squeak.core.types import Array, Floats
 
 PANEL = 192
 """Columns of a panel. A symmetric matrix is held by tiles of so many rows, each up to its last place on the
@@ -40,12 +40,12 @@ class PanelFactor:
     array([1., 2.])
     """
 
-    def __init__(self, A: Array) -> None:
+    def __init__(self, A: Floats) -> None:
         potrf, trtri = get_lapack_funcs(("potrf", "trtri"), dtype=A.dtype)
         n = len(A)
         self.lower = A
         self._panels = engine.tiles(n, PANEL)
-        self._corners: list[Array] = []  # the inverses of the diagonal blocks of L
+        self._corners: list[Floats] = []  # the inverses of the diagonal blocks of L
         room = np.empty((n, min(n, PANEL)), dtype=A.dtype)
         with engine.single_blas():
             for panel in self._panels:
@@ -65,15 +65,15 @@ class PanelFactor:
                     np.matmul(A[stop:, panel], self._corners[-1].T, out=product)
                     A[stop:, panel] = product
 
-    def forward(self, b: Array) -> Array:
+    def forward(self, b: Floats) -> Floats:
         """Return L⁻¹ b for b of shape (n, columns), in the precision of the factor."""
-        out = np.array(b, dtype=self.lower.dtype)
+        out: Floats = np.array(b, dtype=self.lower.dtype)
         with engine.single_blas():
             for panel, corner in zip(self._panels, self._corners, strict=True):
                 out[panel] = corner @ (out[panel] - self.lower[panel, : panel.start] @ out[: panel.start])
         return out
 
-    def solve(self, b: Array) -> Array:
+    def solve(self, b: Floats) -> Floats:
         """Return A⁻¹ b for b of shape (n, columns), in the precision of the factor."""
         out = self.forward(b)
         with engine.single_blas():
@@ -82,7 +82,7 @@ class PanelFactor:
         return out
 
 
-def symmetric_times(K: Array, c: Array) -> Array:
+def symmetric_times(K: Floats, c: Array) -> Array:
     """Return K c in float64 for a symmetric K that is held by its tiles up to the diagonal.
 
     Parameters

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 """A float64 array: every score, weight and factor."""
 
+Floats: TypeAlias = NDArray[np.floating[Any]]
+"""An array of float32 or float64: where half the digits will do."""
+
 IntArray: TypeAlias = NDArray[np.int64]
 """Row numbers and counts."""
 

@@ -22,7 +22,7 @@ from scipy.spatial.distance import cdist
 from squeak.core import engine
 from squeak.core.kernels import RBF, Laplacian, Matern, Metric, block
 from squeak.core.panels import PANEL, PanelFactor, symmetric_times
-from squeak.core.types import Array, IntArray
+from squeak.core.types import Array, Floats, IntArray
 from squeak.learners.metric import ALPHAS, Held, Trial, in_medians, next_metric, widened
 from squeak.learners.tiles import power_of_two
 
@@ -47,7 +47,7 @@ PRECISE, ROUGH = 1e-10, 1e-4
 
 
 def solved(
-    K: Array, shift: Array, y: Array, back: int = 0, precise: float = PRECISE, room: Array | None = None
+    K: Floats, shift: Array, y: Array, back: int = 0, precise: float = PRECISE, room: Floats | None = None
 ) -> tuple[Array, Array]:
     """Return c with (K + diag(shift)) c = y, and what the solution without the last rows says of these.
 
@@ -102,7 +102,7 @@ def solved(
     return np.asarray(size * factor.solve(targets)), size * _said(factor, targets, back)
 
 
-def _factor(K: Array, shift: Array, room: Array) -> PanelFactor:
+def _factor(K: Floats, shift: Array, room: Floats) -> PanelFactor:
     """Return the factor of K + diag(shift), in a room of its precision."""
     for tile in engine.tiles(len(K), PANEL):
         room[tile, : tile.stop] = K[tile, : tile.stop]
@@ -120,7 +120,7 @@ def _said(factor: PanelFactor, y: Array, back: int) -> Array:
         return np.asarray(factor.lower[front:, :front] @ z[:front], dtype=np.float64)
 
 
-def _filled(X: Array, Y: Array, values_of: Callable[[Array, Array], Array], out: Array) -> Array:
+def _filled(X: Array, Y: Array, values_of: Callable[[Array, Array], Array], out: Floats) -> Floats:
     """Fill a matrix with values of X against Y, some rows at a time; where X is Y, its tiles up to the diagonal."""
 
     def fill(tile: slice) -> None:
@@ -131,7 +131,7 @@ def _filled(X: Array, Y: Array, values_of: Callable[[Array, Array], Array], out:
     return out
 
 
-def _at_widths(kernel: Any, X: Array, Y: Array, distances: Array, out: Array) -> Callable[[float], Array]:
+def _at_widths(kernel: Any, X: Array, Y: Array, distances: Floats, out: Floats) -> Callable[[float], Floats]:
     """Return the function factor ↦ k(X, Y) with a multiple of the kernel's width.
 
     Distances are computed once, in float64, into one of the two arrays given, and kernel values into the other.
@@ -149,13 +149,13 @@ def _at_widths(kernel: Any, X: Array, Y: Array, distances: Array, out: Array) ->
 
     def between(some: Array, all_: Array) -> Array:
         if isinstance(kernel, Laplacian):
-            return cdist(some, all_, "cityblock")
+            return np.asarray(cdist(some, all_, "cityblock"))
         squares = _squared(some, all_)
         return squares if power == 2 else np.sqrt(squares, out=squares)
 
     _filled(rows, others, between, distances)
 
-    def values(factor: float) -> Array:
+    def values(factor: float) -> Floats:
         for tile in engine.tiles(len(out), PANEL):
             part = slice(0, tile.stop if X is Y else len(Y))
             some = np.multiply(distances[tile, part], -1.0 / (power * factor**power), out=out[tile, part])
@@ -222,7 +222,7 @@ def exactly(trial: Trial, held: Held, groups: IntArray | None = None, learn: boo
     return replace(best, error=_error(held, said), coef=coef, back=said)
 
 
-def _around(trial: Trial, width: int, solves: int, held: Held, total: float, memory: Array, room: Array) -> Trial:
+def _around(trial: Trial, width: int, solves: int, held: Held, total: float, memory: Array, room: Floats) -> Trial:
     """Return the best of some pairs of a width and a penalty, every row an atom: downhill from those of a trial.
 
     ``width`` is the place in :data:`WIDTHS` from which it begins, and ``total`` the weight of all rows. In the
@@ -233,7 +233,7 @@ def _around(trial: Trial, width: int, solves: int, held: Held, total: float, mem
     halves = memory.view(np.float32)
     gram = _at_widths(trial.kernel, held.X, held.X, halves[:n, :n], halves[:n, n : 2 * n])
     beside = _at_widths(trial.kernel, held.X_back, held.X, np.empty(shape), np.empty(shape))
-    grams: dict[int, tuple[Array, Array]] = {}
+    grams: dict[int, tuple[Floats, Floats]] = {}
     found: dict[tuple[int, int], float] = {}
     best: list[tuple[Array, Array]] = []
 

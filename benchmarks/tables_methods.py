@@ -235,7 +235,7 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "squeak": Method("squeak", 3, None, ours),
+    "squeak": Method("squeak", 2, None, ours),
     "before": Method("KernelRidge (squeak)", 1, None, before),
     "hist": Method("HistGradientBoosting", 1, None, hist),
     "lightgbm": Method("LightGBM", 1, "lightgbm", lightgbm),

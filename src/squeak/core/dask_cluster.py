@@ -33,8 +33,8 @@ LOOK = 1.0
 """Seconds between two looks at the workers while nothing is completed."""
 
 EARLY = ("add", "merge", "facts")
-"""Tasks of these names run before others that wait, and those in the order in which they were submitted, so that few
-results wait. Dask would run what was submitted within 100 ms in any order, and additions at the end."""
+"""Tasks of these names run before others that wait, and these in the order in which they were submitted, so that
+few results wait. Dask would run what was submitted within 100 ms in any order, and additions at the end."""
 
 POLL = 0.01
 ALIGNMENT = 16

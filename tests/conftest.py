@@ -139,6 +139,7 @@ LONG = (
     "learners/test_worker_files.py::test_learners_need_not_see_the_files[k-means",
     "learners/test_worker_files.py::test_learners_need_not_see_the_files[logistic",
     "learners/test_worker_files.py::test_real_workers_read_files_that_are_theirs_and_write_predictions",
+    "learners/test_regions.py::test_a_worker_that_is_killed_changes_no_bit",
     "learners/test_worker_files.py::test_what_chooses_in_memory_gets_its_rows_from_the_workers",
     "online/test_checkpoint.py::test_a_stopped_pass_goes_on_in_the_same_bits[NOGD",
     "online/test_estimators.py::test_scikit_learn_takes_them_for_its_own[ConKonsClassifier",

@@ -6,7 +6,7 @@ import pytest
 import squeak
 from squeak import KernelBlend, KernelClassifier, KernelPCA, KernelRidge, LocalExperts
 from squeak.kernels import RBF, Linear
-from squeak.learners import KernelGradientDescent, experts, leaf_passes
+from squeak.learners import KernelGradientDescent, leaf_passes, regions
 from squeak.learners.data import SourceTraining
 from tests.learners.test_splits import share_of
 
@@ -150,21 +150,20 @@ def test_rows_that_memory_does_not_hold_are_read_in_passes(table, monkeypatch, c
     y = np.where(y > 0, "high", "low") if classes else y
     source = in_blocks(X, y, 70)
     expert = KernelClassifier(RBF(1.0), 1e-3, max_atoms=40) if classes else RIDGE
-    expected = LocalExperts(expert, **QUICK).fit(source).predict(X)
-    monkeypatch.setattr(leaf_passes, "MOST_BYTES", X.nbytes // 2)
+    monkeypatch.setattr(leaf_passes, "MOST_BYTES", X.nbytes // 2)  # the sample has half of the rows
+    monkeypatch.setattr(regions, "REGIONS", 4)
     passes = []
     read = leaf_passes.rows_of
-    monkeypatch.setattr(experts, "rows_of", lambda *given: passes.append(given[2]) or read(*given))
+    monkeypatch.setattr(regions, "rows_of", lambda *given: passes.append(given[2]) or read(*given))
     model = LocalExperts(expert, **QUICK).fit(source)
-    np.testing.assert_array_equal(
-        model.predict(X), expected
-    )  # the sample is all rows: the same tree, the same parts
     assert len(passes) > 1
-    np.testing.assert_array_equal(np.concatenate(passes), np.arange(model.tree_.n_leaves))
-    monkeypatch.setattr(leaf_passes, "SAMPLE_ROWS", 150)
-    assert LocalExperts(expert, **QUICK).fit(source).score(X, y) > 0.8
+    np.testing.assert_array_equal(np.concatenate(passes), np.arange(passes[-1][-1] + 1))
+    assert max(len(rows) for rows, _ in model.tree_.shares(X)) <= QUICK["leaf_rows"]
+    assert model.score(X, y) > 0.9
+    monkeypatch.setattr(leaf_passes, "SAMPLE_ROWS", 100)
+    assert LocalExperts(expert, **QUICK).fit(source).score(X, y) > 0.9
     with pytest.raises(TypeError, match="memory holds"):
-        LocalExperts(BLEND, **QUICK).fit(in_blocks(X, X[:, 1], 70), groups=np.arange(2))
+        LocalExperts(BLEND, **QUICK).fit(in_blocks(X, X[:, 1], 70), back=np.arange(len(X)) % 2 == 0)
 
 
 def test_a_sample_has_every_row_with_the_same_chance():
@@ -176,12 +175,13 @@ def test_a_sample_has_every_row_with_the_same_chance():
     X = np.arange(40.0)[:, None]
     data, rng = SourceTraining(in_blocks(X, X[:, 0], 7)), np.random.default_rng(0)
     counts = np.zeros(40)
-    for _ in range(500):
-        found = leaf_passes.sampled(data, 10, rng, classes=False)
-        assert found.n == 40
-        assert np.all(np.diff(found.X[:, 0]) > 0)
-        np.testing.assert_array_equal(found.X[:, 0], found.y)
-        counts[found.y.astype(int)] += 1
+    for seed in range(500):
+        found = leaf_passes.sampled(data, 10, seed)
+        rows = found.rows
+        assert found.n_all == 40
+        assert np.all(np.diff(rows.X[:, 0]) > 0)
+        np.testing.assert_array_equal(rows.X[:, 0], rows.y)
+        counts[rows.y.astype(int)] += 1
     deviation = np.sqrt(500 * 0.25 * 0.75)
     assert np.abs(counts - 125).max() < 4.5 * deviation
     blocks = [list(range(start, min(start + 7, 40))) for start in range(0, 40, 7)]

@@ -1,6 +1,7 @@
 """What travels between here and the workers: parts alone, sums of the size of the atoms, and nothing of size n."""
 
 import pickle
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 
@@ -16,7 +17,7 @@ from squeak.data import readers
 from squeak.kernels import RBF
 from squeak.learners import cached
 from squeak.learners.data import ArrayTraining, SourceTraining
-from squeak.places import Executors, use
+from squeak.places import Cluster, Executors, use
 
 N, M = 6_000, 40
 
@@ -209,3 +210,29 @@ def test_a_partition_without_rows_changes_nothing(name, frame):
 
     with use(Executors(lambda: ThreadPoolExecutor(2))):
         np.testing.assert_allclose(fitted(0, 300, 300, 900), fitted(0, 300, 900), rtol=1e-6)
+
+
+KEPT = []
+
+
+def watching(X, pair):
+    """Take down how many sums of parts are with the worker, which is a thread of this process."""
+    from distributed import get_worker
+
+    time.sleep(0.03)  # longer than it takes to submit a task
+    KEPT.append(sum("squeak-task" in str(key) for key in get_worker().data))
+    return (X.sum(axis=0),)
+
+
+def test_a_dask_worker_keeps_few_of_the_parts_sums(frame, monkeypatch):
+    """Sums are added as they come, and nobody here stands for those that were added: of 60, few are kept."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(readers, "PART", 100)
+    KEPT.clear()
+    workers = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**workers) as local, distributed.Client(local) as client:
+        data = SourceTraining(squeak.rows(frame[["a", "b", "c"]]), client=Cluster(client))
+        [total] = data.sum(watching)
+    np.testing.assert_allclose(total, frame[["a", "b", "c"]].to_numpy().sum(axis=0))
+    assert len(KEPT) == 60
+    assert max(KEPT) < 12

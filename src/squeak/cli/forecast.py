@@ -265,7 +265,8 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     """
     from squeak.learners.blend import atoms_for
     from squeak.learners.choice import Costs
-    from squeak.learners.composed import ENOUGH_ROWS, ROWS_OF_A_SEARCH, WHOLE
+    from squeak.learners.composed import ROWS_OF_A_SEARCH, WHOLE
+    from squeak.learners.leaf_passes import enough_rows
 
     begin = time.perf_counter()
     rows, exact = count_rows(source)
@@ -279,7 +280,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
 
     def one_model(n: int) -> float:
         atoms = atoms_for(n, learner.max_atoms)
-        return Costs.of(min(n, max(ENOUGH_ROWS, 50 * atoms)), atoms, width, False, 0.0).direct
+        return Costs.of(min(n, enough_rows(atoms)), atoms, width, False, 0.0).direct
 
     grow = {
         "kernels and metrics": min(rows, AUTO_ROWS) / min(few, AUTO_ROWS),
@@ -306,15 +307,17 @@ def memory_of_auto(rows: int, width: int, learner: Any) -> float:
     The matrices are those of the atoms of one model or, where there are local experts, of the rows of a part.
     """
     from squeak.learners.blend import atoms_for
-    from squeak.learners.composed import ENOUGH_ROWS, WHOLE
+    from squeak.learners.composed import WHOLE
+    from squeak.learners.leaf_passes import MOST_BYTES, enough_rows
 
     max_atoms, leaf_rows = learner.max_atoms, learner.leaf_rows
     atoms = side = min(rows, atoms_for(rows, max_atoms))
-    kept = 0 if atoms == rows else min(rows, max(ENOUGH_ROWS, 50 * atoms)) * atoms
+    kept = 0 if atoms == rows else min(rows, enough_rows(atoms)) * atoms
     if rows > WHOLE * leaf_rows:
         part = math.ceil(rows / 2 ** math.ceil(math.log2(rows / leaf_rows)))
         side = max(side, min(part, atoms_for(part, max_atoms)))
-    return BASE_MEMORY + 8.0 * (COPIES * rows * width + SQUARES * side**2) + 4.0 * kept
+    held = min(8.0 * rows * width, MOST_BYTES)  # more rows are read in passes
+    return BASE_MEMORY + COPIES * held + 8.0 * SQUARES * side**2 + 4.0 * kept
 
 
 def of_dictionary(source: Any, sampler: Any, workers: int | None, memory: float) -> Forecast:

@@ -148,7 +148,13 @@ def serial() -> Iterator[None]:
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield the items in order while the next one is made on a thread of its own; errors come where they belong."""
+    """Yield the items in order while the next one is made on a thread of its own; errors come where they belong.
+
+    In the body of :func:`serial`, the thread that asks for an item makes it: code of users may hang on it.
+    """
+    if getattr(_inside, "worker", False):
+        yield from items
+        return
     maker = ThreadPoolExecutor(1, thread_name_prefix="squeak-ahead")
     end = object()
     try:

@@ -89,6 +89,8 @@ class Reader(ABC):
     """Whether reading takes long enough to be done on a thread of its own."""
     sparse: bool = False
     """Whether the rows are CSR."""
+    held: bool = False
+    """Whether the rows are in the memory of this program already."""
     recipe: dict[str, Any] | None = None
     """How to open it again, as JSON data; None for what lives in memory."""
     float32: set[str] | None = None
@@ -168,7 +170,7 @@ class ArrayReader(MemoryReader):
             raise ValueError(_in(path, f"there are no rows or no columns: the shape is {self.X.shape}"))
         self._measure(int(self.X.shape[0]), target)
         self.path = None if path is None else path.resolve()
-        self.names = range(self.X.shape[1])
+        self.names, self.held = range(self.X.shape[1]), not isinstance(self.X, NpyFile)
         self.recipe = None if path is None else {"paths": [str(path.resolve())]}
 
     @classmethod
@@ -206,6 +208,8 @@ class ArrayReader(MemoryReader):
 
 class TableReader(MemoryReader):
     """Rows of a pandas, polars or Arrow table in memory."""
+
+    held = True
 
     def __init__(self, table: Any, target: Any = None) -> None:
         self.table: Any = as_table(table)

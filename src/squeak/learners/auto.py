@@ -18,11 +18,12 @@ from squeak.data import DecidesBlocks, PredictsBlocks, by_blocks
 from squeak.learners.auto_learner import AutoLearner
 from squeak.learners.calibration import calibrated, probabilities
 from squeak.learners.classes import Coding, check_classes
-from squeak.learners.composed import floored, plus
+from squeak.learners.composed import plus
 from squeak.learners.formula import Answers, Classes
 from squeak.learners.intervals import check_coverage, interval
 from squeak.learners.leaves import scores_of
 from squeak.learners.rows import all_or_nothing
+from squeak.learners.spread import floored
 
 LEAST_SLOPE = 1e-3
 """Where probabilities rise no faster with the scores, of the size of 1, the most frequent class is predicted."""
@@ -99,7 +100,10 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         Parameters
         ----------
         X : array, table, or row source
-            The rows of a source are gathered in memory, as its own preprocessing makes them.
+            The rows of a source are those that its own preprocessing makes. They are gathered in memory up to
+            4 GB of them. Of more, and of more than 50,000 rows that the workers of a cluster read, everything but
+            the local experts is chosen on a sample of 50,000 rows (or 50 for each atom, if that is more); the
+            experts are fitted to all rows as those of :class:`LocalExperts` are.
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
 
@@ -108,9 +112,9 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         self
         """
         self._check()
-        numbers, targets, weight = self._numbers(X, y, sample_weight, classes=False)
-        self.dimensions_ = targets.ndim
-        self._compose(numbers, targets.reshape(len(numbers), -1), weight)
+        table = self._numbers(X, y, sample_weight, classes=False)
+        self.dimensions_ = table.y.ndim
+        self._compose(table, table.y.reshape(len(table.X), -1))
         return self
 
     @by_blocks
@@ -217,6 +221,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
         Parameters
         ----------
         X : array, table, or row source
+            As for :class:`AutoRegressor`.
         y : array of shape (n,)
             Classes: numbers, text or truth values.
         sample_weight : array of shape (n,), optional
@@ -226,18 +231,19 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
         self
         """
         self._check()
-        numbers, targets, weight = self._numbers(X, y, sample_weight, classes=True)
-        check_classification_targets(targets)
-        self.classes_ = np.unique(targets)
+        table = self._numbers(X, y, sample_weight, classes=True)
+        check_classification_targets(table.y)
+        self.classes_ = table.classes
         check_classes(self.classes_)
         self.dimensions_ = 1
-        found = self._compose(numbers, Coding(self.classes_, -1.0)(targets), weight)
-        places = np.searchsorted(self.classes_, targets[found.back])
-        given = None if weight is None else weight[found.back]
+        coding = Coding(self.classes_, -1.0)
+        found = self._compose(table.coded(coding), coding(table.y))
+        places = np.searchsorted(self.classes_, table.y[found.back])
+        given = None if table.weight is None else table.weight[found.back]
         self.slope_, self.offsets_ = calibrated(found.back_scores, places, len(self.classes_), given)
         # a·f + b = a·(f + b/a): with the offsets in the scores, the largest score is the most probable class
         slope = max(self.slope_, LEAST_SLOPE)
-        self.everywhere_ = plus(self.everywhere_, self.offsets_ / slope, numbers)
+        self.everywhere_ = plus(self.everywhere_, self.offsets_ / slope, table.X)
         self.offsets_ = self.offsets_ * (1.0 - self.slope_ / slope)
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,24 +14,23 @@ from squeak.core import state
 from squeak.core.advice import InputError
 from squeak.core.checks import check_positive, check_whole
 from squeak.core.constructors import parameters
+from squeak.core.places import elsewhere
 from squeak.core.progress import Job
 from squeak.core.rows import refuse_hidden
 from squeak.core.saved import Given, Layout, NestedPiece, Parts
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, Rows
 from squeak.data import Block, Preprocessing, RowSource, rows
-from squeak.data.blocks import joined
 from squeak.data.pieces import as_table
-from squeak.learners.composed import Composed, Search, compose
-from squeak.learners.data import as_numbers, check_finite
+from squeak.learners.blend import ATOMS
+from squeak.learners.composed import Beyond, Composed, Search, compose
+from squeak.learners.data import SourceTraining, as_numbers, check_finite
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
 from squeak.learners.formula import Answers, Experts, Function, Numbers
+from squeak.learners.leaf_passes import MOST_BYTES, Sample, bounded, enough_rows
 from squeak.learners.leaves import shared
 from squeak.learners.rows import RowLearner
 from squeak.learners.splits import SplitTree
-
-MOST_BYTES = 4 * 2**30
-"""The rows of a source may take so much memory as numbers; a few copies of them are made."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,27 @@ class SearchPiece:
         if not all(isinstance(v, str | int | float | None) for one in found for v in one.values()):
             raise ValueError("what it tells of the search is damaged")
         return [{k: np.nan if v is None else v for k, v in one.items()} for one in found]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in memory as numbers, all of them or a sample, their targets and weights, and the seed of the fit."""
+
+    X: Array
+    y: Any
+    weight: Any
+    seed: int
+    classes: Any
+    """The distinct targets of all rows, where they are classes."""
+    beyond: Beyond | None
+    """All rows, where those in memory are a sample."""
+
+    def coded(self, coding: Any) -> Table:
+        """Return the rows with targets beyond them as columns of numbers."""
+        if self.beyond is None:
+            return self
+        data = replace(self.beyond.data, encode=coding)
+        return replace(self, beyond=replace(self.beyond, data=data))
 
 
 @parameters
@@ -103,26 +123,40 @@ class AutoLearner(RowLearner):
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)
 
-    def _numbers(self, X: Any, y: Any, weight: Any, classes: bool) -> tuple[Array, Any, Any]:
-        """Return rows as numbers, targets and weights; set what turns other rows into numbers."""
+    def _numbers(self, X: Any, y: Any, weight: Any, classes: bool) -> Table:
+        """Return rows in memory; of more, or of those that stay with workers, a sample, and with it all rows.
+
+        Set what turns other rows into numbers.
+        """
         if isinstance(X, RowSource):
-            self._source(X, y, weight, numeric=not classes)
-            found, targets = _in_memory(X)
-            source = X
+            source, targets = self._source(X, y, weight, numeric=not classes), None
         else:
-            source, targets = self._opened(X, y, weight)
-            found, _ = _in_memory(source)
-        if not isinstance(found, np.ndarray):
-            raise TypeError("widths are learned along dense columns: pass a dense array or a table")
-        self.preprocessing_ = source.preprocessing
+            opened, targets = self._opened(X, y, weight)
+            source = SourceTraining(opened, None if classes else as_numbers, elsewhere())
+        self.preprocessing_ = source.source.preprocessing
+        seed = draw_seed(self.random_state)
+        found = bounded(source, enough_rows(self.max_atoms or ATOMS), seed, classes)
+        beyond, values = None, None
+        if isinstance(found, Sample):
+            if weight is not None:
+                raise InputError(
+                    f"the rows take more than {MOST_BYTES / 2**30:g} GB as numbers, and weights go with rows that "
+                    "memory holds",
+                    "leave sample_weight out",
+                )
+            beyond, values = Beyond(source, found.n_all, found.numbers, seed), found.values
+            found, targets = found.rows, None
+        rows, targets = found.X, found.y if targets is None else targets
         if not classes:
             targets = as_numbers(targets)
             check_finite(targets, "y")
         if weight is not None:
             weight = np.asarray(weight, dtype=np.float64)
             some = np.flatnonzero(weight)
-            found, targets, weight = found[some], targets[some], weight[some]
-        return np.asarray(found, dtype=np.float64), targets, weight
+            rows, targets, weight = rows[some], targets[some], weight[some]
+        if classes and values is None:
+            values = np.unique(targets)
+        return Table(rows, targets, weight, seed, values, beyond)
 
     def _opened(self, X: Any, y: Any, weight: Any) -> tuple[RowSource, Any]:
         """Return rows in memory as a source, scaled and encoded as suits learned widths, and y as an array."""
@@ -162,19 +196,20 @@ class AutoLearner(RowLearner):
         categories = "auto" if y.ndim == 1 else "onehot"
         return rows(X, target=y, categories=categories, **how), y
 
-    def _compose(self, X: Array, y: Array, weight: Any) -> Composed:
-        """Choose and fit the model; set all but what belongs to the kind of target."""
-        seed, search, groups = draw_seed(self.random_state), Search(self.time_budget), self._groups()
+    def _compose(self, table: Table, y: Array) -> Composed:
+        """Choose and fit the model of targets as columns; set all but what belongs to the kind of target."""
+        search, groups = Search(self.time_budget), self._groups()
         found = compose(
-            X,
+            table.X,
             y,
-            weight,
+            table.weight,
             groups=groups,
-            seed=seed,
+            seed=table.seed,
             max_atoms=self.max_atoms,
             leaf_rows=self.leaf_rows,
             search=search,
             job=Job.current(),
+            beyond=table.beyond,
         )
         self.tree_, self.experts_, self.everywhere_ = found.tree, found.experts, found.everywhere
         self.spread_, self.scores_ = [found.spread], found.scores
@@ -258,19 +293,3 @@ class AutoLearner(RowLearner):
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _in_memory(source: RowSource) -> tuple[Any, Any]:
-    """Return the rows and targets of a source, or say what to do with more rows than memory should hold."""
-    blocks, size = [], 0
-    for block in source.blocks():
-        size += block.X.nbytes if isinstance(block.X, np.ndarray) else 0
-        if size > MOST_BYTES:
-            raise InputError(
-                f"the rows take more than {MOST_BYTES / 2**30:g} GB as numbers, and everything is chosen in memory",
-                "KernelRidge(Laplacian('learned'), 'auto') reads them in passes (squeak fit --kernel laplacian "
-                "--length-scale learned)",
-            )
-        blocks.append(block)
-    whole = joined(blocks)
-    return whole.X, whole.y

@@ -23,6 +23,7 @@ from squeak.learners.data import ArrayTraining
 from squeak.learners.exact import exactly
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
 from squeak.learners.formula import Answers, Function, Numbers
+from squeak.learners.leaf_passes import Sample, bounded, dense, enough_rows
 from squeak.learners.metric import Held, Trial, check_tunable, is_settled, tuned, with_map
 from squeak.learners.rows import RowLearner, all_or_nothing
 
@@ -133,7 +134,9 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         Parameters
         ----------
         X : array of shape (n, d), or row source
-            The rows of a source are gathered in memory.
+            The rows of a source are gathered in memory up to 4 GB of them. Of more, and of more than 50,000 rows
+            that the workers of a cluster read, the model is fitted to a sample of 50,000 rows, or of 50 for each
+            atom if that is more: further rows hardly change so few numbers.
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
         back : array of bool of shape (n,), optional
@@ -153,16 +156,19 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         encoding = None
         if isinstance(X, RowSource):
             source, encoding = self._source(X, y, sample_weight, numeric=True), X.preprocessing
-            rows, y = X.collect()
-            data = ArrayTraining(rows, source.encoded(y))
+            seed = draw_seed(self.random_state)
+            found = bounded(source, enough_rows(self.max_atoms or ATOMS), seed)
+            if back is not None and isinstance(found, Sample):
+                raise TypeError("back goes with rows that memory holds: this source has more of them")
+            data = found.rows if isinstance(found, Sample) else found
         else:
             data = self._array(X, y, sample_weight, multi_output=True, y_numeric=True)
-        if not isinstance(data.X, np.ndarray):
-            raise TypeError("a metric is learned along dense columns: pass a dense array")
+            dense(data.X)
+            seed = draw_seed(self.random_state)
         self.preprocessing_ = encoding
-        back = kept_back(back, y, sample_weight)
+        back = kept_back(back, data.y if y is None else y, sample_weight)
         self.dimensions_ = data.y.ndim
-        self._learn(data, draw_seed(self.random_state), back, groups)
+        self._learn(data, seed, back, groups)
         return self
 
     def _learn(self, data: ArrayTraining, seed: int, back: Any, groups: Any) -> None:

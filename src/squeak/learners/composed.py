@@ -6,24 +6,26 @@ Every choice is made on the same rows, which are held out from the fits that are
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.kernels import RBF, Metric
+from squeak.core.kernels import Metric
 from squeak.core.progress import Job
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights, trusted_part
 from squeak.learners.choice import Costs
+from squeak.learners.data import SourceTraining
 from squeak.learners.expansion import Expansion
 from squeak.learners.experts import LocalExperts
+from squeak.learners.leaf_passes import enough_rows
 from squeak.learners.metric import Held, Trial, gradient_product, tuned
-from squeak.learners.ridge import KernelRidge
+from squeak.learners.regions import HeldOut
 from squeak.learners.splits import SplitTree
+from squeak.learners.spread import constant, spread_of
 
 SEARCH_ROWS, SEARCH_ATOMS = 8_000, 600
 """Rows and atoms with which kernels and metrics are searched for."""
@@ -46,20 +48,8 @@ ROWS_OF_A_SEARCH = 12_500
 A_SEARCH = 8.0
 """Seconds of a search, to begin with: it is corrected as soon as the first kernel has been tried."""
 
-ENOUGH_ROWS = 50_000
-"""One model is fitted to so many rows at most, or to 50 times its atoms: more rows hardly change so few numbers."""
-
 WHOLE = 1.5
 """With at most so many times the rows of a leaf there is one model, and no experts."""
-
-SPREAD_ATOMS, SPREAD_FROM = 300, 60
-"""Atoms of the model of the residuals' size; below so many held-out rows it is a constant."""
-
-TOWARDS_MEAN = (0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
-"""How far the model of the spread may be drawn towards the mean."""
-
-LEAST_SPREAD = 0.1
-"""The spread is taken to be no less than this part of the mean one."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +99,23 @@ class Composed:
     """Mean squared slope along every column times its variance, shape (d,)."""
 
 
+@dataclass(frozen=True)
+class Beyond:
+    """All rows of which those in memory are a sample: where they are read, and how many they are."""
+
+    data: SourceTraining
+    n: int
+    numbers: Array
+    """The random numbers of the rows in the sample: no row that was left out has a smaller one."""
+    seed: int
+    """Of these numbers."""
+
+    def held_out(self, rows: int) -> HeldOut:
+        """Return the rule by which experts hold rows out; what they say is told of so many rows of the sample."""
+        told = np.sort(self.numbers)[:rows]
+        return HeldOut(self.seed, max(BACK, float(told[-1])), told)
+
+
 def compose(
     X: Array,
     y: Array,
@@ -120,8 +127,9 @@ def compose(
     leaf_rows: int,
     search: Search,
     job: Job,
+    beyond: Beyond | None = None,
 ) -> Composed:
-    """Choose and fit a model of rows in memory.
+    """Choose and fit a model of rows in memory, or with local experts of all rows of which these are a sample.
 
     Parameters
     ----------
@@ -136,12 +144,14 @@ def compose(
         Takes down what is tried.
     job : Job
         Told of every stage, and of the part of it that is done.
+    beyond : Beyond, optional
+        All rows, where those given are a sample of them.
 
     Returns
     -------
     Composed
     """
-    n = len(y)
+    n = len(y) if beyond is None else beyond.n
     rng = generator_at(seed, SAMPLE, 10)
     centred = y - np.average(y, axis=0, weights=weight)
     size = float(np.sqrt(np.average(np.square(centred), axis=0, weights=weight).sum()))
@@ -155,18 +165,23 @@ def compose(
         )
         search.limits.append(f"{why}: the mean is all that was learned")
         return _mean_only(X, y, weight)
-    back = np.zeros(n, dtype=bool)
-    back[rng.permutation(n)[: min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))]] = True
+    held_out = min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))
+    if beyond is None:
+        back = np.zeros(n, dtype=bool)
+        back[rng.permutation(n)[:held_out]] = True
+    else:
+        held = beyond.held_out(min(held_out, len(y) // 3))
+        back = beyond.numbers <= held.told[-1]
     few = min(SEARCH_ATOMS, max_atoms or SEARCH_ATOMS)
     atoms = atoms_for(n, max_atoms)
 
     def expect(searching: float, kernels: int) -> None:
-        one = kernels * Costs.of(n, atoms, X.shape[1], False, 0.0).direct / engine.thread_count()
+        one = kernels * Costs.of(len(y), atoms, X.shape[1], False, 0.0).direct / engine.thread_count()
         experts = {"local experts": n / ROWS_OF_A_SEARCH * searching} if n > WHOLE * leaf_rows else {}
         job.expect({"kernels and metrics": searching, "one model": one, **experts})
 
     expect(A_SEARCH * min(n, SEARCH_ROWS) / SEARCH_ROWS, 2)
-    found, held = _searched(X, y, weight, back, groups, rng, search, size, job, few)
+    found, tuning = _searched(X, y, weight, back, groups, rng, search, size, job, few)
     searching = time.monotonic() - search.began
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
@@ -175,20 +190,25 @@ def compose(
     def tried(model: Any, words: str, atoms: int, some: IntArray) -> None:
         began = time.monotonic()
         model.set_params(random_state=seed % 2**32)
-        model.fit(X[some], y[some], None if weight is None else weight[some], back=back[some], groups=groups)
         models.append(model)
-        said = model.back_values_ if isinstance(model, LocalExperts) else _in_place(model, len(some))
-        values.append(said[back[some]])
+        if beyond is None or isinstance(model, KernelBlend):
+            model.fit(X[some], y[some], None if weight is None else weight[some], back=back[some], groups=groups)
+            said = model.back_values_ if isinstance(model, LocalExperts) else _in_place(model, len(some))
+            values.append(said[back[some]])
+            m = len(some)
+        else:
+            model.fit(beyond.data, back=held, groups=groups)
+            values.append(model.back_values_[np.searchsorted(held.told, beyond.numbers[back])])
+            m = n
         error = _error(values[-1], y[back], weight, back) / size
         words = words or f"{model.tree_.n_leaves} local experts"
-        m = len(some)
         search.stages.append(Stage("all rows", words, m, min(atoms, m), np.nan, error, time.monotonic() - began))
 
     expect(searching, len(kernels))
     job.begin("one model")
-    every = np.arange(n)
+    every = np.arange(len(y))
     blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
-    spare = max(0, n - max(ENOUGH_ROWS, 50 * atoms))
+    spare = max(0, len(y) - enough_rows(atoms))
     left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
     tried(blend, _words(kernels), atoms, np.setdiff1d(every, left_out))
     if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
@@ -218,11 +238,11 @@ def compose(
         tree = models[1].tree_
         experts = [[one.times(float(shares[1])) for one in expert] for expert in models[1].experts_]
     if shares[-1]:
-        everywhere.append(_constant(X, float(shares[-1]) * mean))
+        everywhere.append(constant(X, float(shares[-1]) * mean))
     _say_limits(search, found, shares)
     residual = y[back] - blended
-    spread, scores = _spread(found[0].kernel, X[back], residual, seed)
-    slopes = gradient_product(found[0].kernel, held.atoms, found[0].coef, held.X[:4000], full=False)
+    spread, scores = spread_of(found[0].kernel, X[back], residual, seed)
+    slopes = gradient_product(found[0].kernel, tuning.atoms, found[0].coef, tuning.X[:4000], full=False)
     return Composed(
         tree,
         experts,
@@ -308,15 +328,10 @@ def _words(kernels: list[Any]) -> str:
     return " + ".join(names)
 
 
-def _constant(X: Array, value: Array) -> Expansion:
-    """Return a constant as a sum of kernel functions."""
-    return Expansion(RBF(1.0), X[:1].copy(), np.zeros((1, len(value))), value)
-
-
 def plus(parts: list[Expansion], value: Array, X: Array) -> list[Expansion]:
     """Return functions that add up to those given and a constant; a row of X is the atom where none is given."""
     if not parts:
-        return [_constant(X, value)]
+        return [constant(X, value)]
     return [replace(parts[0], intercept=parts[0].intercept + value), *parts[1:]]
 
 
@@ -330,51 +345,13 @@ def _mean_only(X: Array, y: Array, weight: Array | None) -> Composed:
     return Composed(
         SplitTree.single(d),
         [[]],
-        [_constant(X, mean)],
-        _constant(X, size),
+        [constant(X, mean)],
+        constant(X, size),
         scores,
         np.broadcast_to(mean, y.shape),
         np.arange(n),
         np.zeros(d),
     )
-
-
-def _spread(kernel: Any, X: Array, residual: Array, seed: int) -> tuple[Expansion, Array]:
-    """Return a model of residuals' sizes, and the residuals in its units, each by a model that has not seen it.
-
-    The model is drawn towards the mean size, s ← (1 − t)·s + t·mean, by the t of least mean log s + |r|/s: that is
-    the likelihood of residuals whose sizes are distributed exponentially about s.
-    """
-    size = np.abs(residual)
-    mean = np.maximum(size.mean(axis=0), 1e-300)
-    if len(X) < SPREAD_FROM:
-        return _constant(X, mean), residual / mean
-    halves = np.array_split(generator_at(seed, SAMPLE, 11).permutation(len(X)), 2)
-    found = np.empty_like(residual)
-    for one, other in (halves, halves[::-1]):
-        found[other] = np.maximum(_spread_of(kernel, X[one], size[one]).values(X[other]), LEAST_SPREAD * mean)
-
-    def unlikely(t: float) -> float:
-        drawn = (1.0 - t) * found + t * mean
-        return float(np.mean(np.log(drawn / mean) + size / drawn))
-
-    t = min(TOWARDS_MEAN, key=unlikely)
-    whole = _spread_of(kernel, X, size).times(1.0 - t)
-    return replace(whole, intercept=whole.intercept + t * mean), residual / ((1.0 - t) * found + t * mean)
-
-
-def _spread_of(kernel: Any, X: Array, size: Array) -> Expansion:
-    """Return a model of residuals' sizes."""
-    model = KernelRidge(kernel, alpha="auto", dictionary=X[:SPREAD_ATOMS], fit_intercept=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that its penalty is at the end of its range says nothing of the target
-        model.fit(X, size)
-    return Expansion.of(model)
-
-
-def floored(spread: Array, mean: Array) -> Array:
-    """Return the spread, never less than a part of its mean."""
-    return np.asarray(np.maximum(spread, LEAST_SPREAD * np.maximum(mean, 1e-300)))
 
 
 def _say_limits(search: Search, found: list[Trial], shares: Array) -> None:

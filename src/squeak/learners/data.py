@@ -147,18 +147,22 @@ class SourceTraining:
             return sum_parts(self.parts(), term, self.client)
         total = PartSums()
         with engine.single_blas():  # as on workers
-            for part, blocks in groupby(self.read(apart=True), lambda block: block.cursor.part):
-                here = sum_blocks(((block.X, self.pair(block.y)) for block in blocks), term)
-                total = total.at(part).ended(here)
+            for part, blocks in self.by_part():
+                total = total.at(part).ended(sum_blocks(blocks, term))
         return total.total()
+
+    def by_part(self) -> Iterator[tuple[int, Iterator[Block]]]:
+        """Yield the number of every part that has rows, and its blocks, once through."""
+        for part, blocks in groupby(self.read(apart=True), lambda block: block.cursor.part):
+            yield part, ((block.X, self.pair(block.y)) for block in blocks)
 
     def parts(self) -> list[Callable[[], Iterator[Block]]]:
         """Return the parts as they travel to workers, each with no more than it needs."""
-        plain = SourceTraining(self.source, self.encode, None, self.weigh)
-        return [
-            _SourceBlocks(replace(plain, source=self.source.alone(part, part + 1)), part)
-            for part in range(self.source.n_parts)
-        ]
+        return [_SourceBlocks(self.alone(part, part + 1), part) for part in range(self.source.n_parts)]
+
+    def alone(self, first: int, stop: int) -> SourceTraining:
+        """Return parts ``first`` to ``stop`` − 1 as they travel to a worker, which reads them by itself."""
+        return SourceTraining(self.source.alone(first, stop), self.encode, None, self.weigh)
 
     def persist(self) -> SourceTraining | PersistedTraining:
         """Return the same rows held in the workers' memory, for many passes, where their place keeps them there."""

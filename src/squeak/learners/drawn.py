@@ -15,9 +15,11 @@ import numpy as np
 
 from squeak.core.rows import join, n_rows, take
 from squeak.core.seeds import SAMPLE, generator_at
-from squeak.core.types import Rows
+from squeak.core.tasks import by_itself
+from squeak.core.types import Array, Rows
 from squeak.data import Block, Cursor, RowSource
 from squeak.learners.data import ArrayTraining, Training
+from squeak.trees.sums import joined_there
 
 MOST_ROWS = 4_000
 """Rows that are drawn: their scores tell a share of 90% to half a percent."""
@@ -49,6 +51,8 @@ class Drawn:
     y: Any = None
     weight: Any = None
     place: int = PLACE
+    most: int = MOST_ROWS
+    """Rows that are drawn."""
 
     def plus(self, X: Rows, y: Any, weight: Any = None) -> Drawn:
         """Return the draw with more rows to draw from.
@@ -64,16 +68,14 @@ class Drawn:
         -------
         Drawn
         """
-        rng = generator_at(self.seed, SAMPLE, self.place)
-        rng.bit_generator.advance(self.n_seen)  # type: ignore[attr-defined]
-        numbers, n_seen = rng.random(n_rows(X)), self.n_seen + n_rows(X)
-        full = self.numbers is not None and len(self.numbers) >= MOST_ROWS
+        numbers, n_seen = numbers_of(self.seed, self.place, self.n_seen, n_rows(X)), self.n_seen + n_rows(X)
+        full = self.numbers is not None and len(self.numbers) >= self.most
         limit = self.numbers.max() if full else 1.0
         low = np.flatnonzero(numbers < limit)
-        if len(low) > MOST_ROWS:
-            low = np.sort(low[np.argpartition(numbers[low], MOST_ROWS)[:MOST_ROWS]])
+        if len(low) > self.most:
+            low = np.sort(low[np.argpartition(numbers[low], self.most)[: self.most]])
         ours = (n_seen, numbers[low], take(X, low), y[low], None if weight is None else weight[low])
-        return self.joined(Drawn(self.seed, *ours, self.place))
+        return self.joined(Drawn(self.seed, *ours, self.place, self.most))
 
     def joined(self, other: Drawn) -> Drawn:
         """Return the draw from the rows of both.
@@ -86,21 +88,21 @@ class Drawn:
         -------
         Drawn
         """
-        if self.numbers is None:
-            return other
+        if self.numbers is None or other.numbers is None:
+            return other if self.numbers is None else self
         n_seen = max(self.n_seen, other.n_seen)
         if not len(other.numbers):
-            return Drawn(self.seed, n_seen, self.numbers, self.X, self.y, self.weight, self.place)
+            return replace(self, n_seen=n_seen)
         numbers = np.concatenate([self.numbers, other.numbers])
         keep = np.arange(len(numbers))
-        if len(numbers) > MOST_ROWS:
-            keep = np.sort(np.argpartition(numbers, MOST_ROWS)[:MOST_ROWS])
+        if len(numbers) > self.most:
+            keep = np.sort(np.argpartition(numbers, self.most)[: self.most])
         weight = None
         if self.weight is not None or other.weight is not None:
             weights = (np.ones(len(one.numbers)) if one.weight is None else one.weight for one in (self, other))
             weight = np.concatenate(list(weights))[keep]
         X, y = take(join(self.X, other.X), keep), np.concatenate([self.y, other.y])[keep]
-        return Drawn(self.seed, n_seen, numbers[keep], X, y, weight, self.place)
+        return Drawn(self.seed, n_seen, numbers[keep], X, y, weight, self.place, self.most)
 
 
 class Sampled(RowSource):
@@ -129,23 +131,29 @@ class Sampled(RowSource):
                     pass
             else:
                 parts = [(self.alone(part, part + 1), part) for part in range(self.n_parts)]
-                self._drawn = _joined(client.map_ordered(partial(_of_part, self._seed), parts))
+                tasks = [client.submit(by_itself, partial(_of_part, self._seed), part) for part in parts]
+                self._drawn = joined_there(tasks, Drawn.joined, client)
         return self._drawn
 
 
 def _of_part(seed: int, given: tuple[RowSource, int]) -> Drawn:
     source, part = given
-    drawn = Drawn(seed, place=PLACE + 1 + part)
+    drawn = Drawn(seed, place=of_part(part))
     for block in source.part_pairs(part, part + 1):
         drawn = drawn.plus(block.X, block.y)
     return drawn
 
 
-def _joined(parts: list[Drawn]) -> Drawn:
-    whole, *rest = [part for part in parts if part.numbers is not None]
-    for part in rest:
-        whole = whole.joined(part)
-    return whole
+def of_part(part: int) -> int:
+    """Return where the random numbers of a part's rows are drawn, if every part has its own."""
+    return PLACE + 1 + part
+
+
+def numbers_of(seed: int, place: int, first: int, n: int) -> Array:
+    """Return the random numbers of n rows from row ``first`` on, however the rows are cut."""
+    rng = generator_at(seed, SAMPLE, place)
+    rng.bit_generator.advance(first)  # type: ignore[attr-defined]
+    return rng.random(n)
 
 
 def watched(data: Training, seed: int) -> Training:

@@ -13,27 +13,28 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from squeak.core import state
+from squeak.core import engine, state
 from squeak.core.checks import check_between, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.places import place
 from squeak.core.progress import Job, progress
 from squeak.core.saved import LabelsPiece, Layout, NestedPiece
-from squeak.core.seeds import SAMPLE, draw_seed, generator_at
+from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, IntArray
 from squeak.data import DecidesBlocks, Preprocessing, RowSource, by_blocks
 from squeak.learners import leaf_passes
 from squeak.learners.blend import KernelBlend, kept_back
-from squeak.learners.classes import Coding, check_classes
+from squeak.learners.classes import check_classes
 from squeak.learners.classifier import KernelClassifier
 from squeak.learners.data import ArrayTraining, SourceTraining
 from squeak.learners.descent import KernelGradientDescent
 from squeak.learners.expansion import Expansion, ExpansionsPiece
 from squeak.learners.formula import Answers, Classes, Experts, Function, Numbers
-from squeak.learners.leaf_passes import gathered, groups_of, rows_of, sampled
-from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared, with_width
+from squeak.learners.leaf_passes import Sample, bounded, dense, sampled
+from squeak.learners.leaves import Slopes, Task, back_values, fitted, scores_of, shared, with_width
 from squeak.learners.metric import check_tunable
+from squeak.learners.regions import REGION_SAMPLE, HeldOut, Regions, grafted, region_rows
 from squeak.learners.ridge import KernelRidge
 from squeak.learners.rows import RowLearner, all_or_nothing
 from squeak.learners.splits import SplitTree, grown
@@ -139,12 +140,15 @@ class LocalExperts(DecidesBlocks, RowLearner):
         Parameters
         ----------
         X : array, table, or row source
-            The rows of a source are gathered in memory up to 4 GB of them. Of more, a sample says where the space
-            is split, and the rows of as many parts as memory holds are read in each pass.
+            The rows of a source are gathered in memory up to 4 GB of them. Of more, a sample of 50,000 splits the
+            space into regions, and the rows of as many regions as memory holds are read in each pass. On a cluster,
+            rows that this program does not hold already stay with the workers, if there are more than 50,000: each
+            task reads the rows of its region, and only the experts come back.
         y : array of shape (n,) or, for a regression, (n, outputs)
         sample_weight : array of shape (n,), optional
         back : array of bool of shape (n,), optional
-            For a :class:`KernelBlend`: the rows that are held out while kernels are chosen.
+            For a :class:`KernelBlend`: the rows that are held out while kernels are chosen; not for more rows than
+            are gathered.
         groups : array of int of shape (d,), optional
             For a :class:`KernelBlend`: columns with one number share a width.
 
@@ -163,16 +167,16 @@ class LocalExperts(DecidesBlocks, RowLearner):
             raise TypeError("back and groups go with a KernelBlend")
         self.logistic_ = getattr(estimator, "loss", "squared") == "logistic"
         classes, seed = isinstance(estimator, KernelClassifier), draw_seed(self.random_state)
-        data = self._gathered(X, y, sample_weight, classes)
-        if isinstance(data, SourceTraining):
-            if back is not None or groups is not None:
-                raise TypeError("back and groups go with rows that memory holds")
-            self._fit_in_passes(data, estimator, kernel, seed, classes)
+        source, data = self._opened(X, y, sample_weight, classes, seed, back)
+        beside = {} if groups is None else {"groups": groups}
+        if isinstance(data, Sample):
+            if not (back is None or isinstance(back, HeldOut)):
+                raise TypeError("back goes with rows that memory holds: this source has more of them")
+            self._fit_regions(source, data, estimator, kernel, seed, back, beside)
             return self
         back = kept_back(back, data.y if y is None else y, sample_weight)
         slopes, leaves = self._split(data, kernel, seed, self.leaf_rows)
         given = {} if back is None else {"back": back}
-        beside = {} if groups is None else {"groups": groups}
         tasks = [
             Task(with_width(estimator, data.X, rows), data, given, beside, rows, self.classes_, seed, leaf)
             for leaf, rows in enumerate(leaves)
@@ -187,71 +191,65 @@ class LocalExperts(DecidesBlocks, RowLearner):
             found = here.map_ordered(fitted if here.remote else one, tasks)
         self.experts_ = [expert for expert, _, _ in found]
         if isinstance(estimator, KernelBlend):
-            self.back_values_ = self._back_values(slopes.X, found, leaves)
+            self.back_values_ = back_values(self.tree_, slopes.X, found, leaves)
         return self
 
     def _split(self, data: ArrayTraining, kernel: Any, seed: int, leaf_rows: int) -> tuple[Slopes, list[IntArray]]:
         """Set the tree, and return the slopes that it is of and the rows of every leaf."""
-        targets = data.y.reshape(len(data.y), -1)
-        if self.classes_ is not None:
-            targets = Coding(self.classes_, -1.0)(data.y)
-        slopes = Slopes(np.asarray(data.X, dtype=np.float64), targets, data.weight, kernel, seed)
-        self.tree_, leaves = grown(slopes.X, slopes.directions, leaf_rows, self.margin)
+        slopes = Slopes.of(data, self.classes_, kernel, seed)
+        with engine.single_blas():  # as in threads: the bits of BLAS's own threads depend on their number
+            self.tree_, leaves = grown(slopes.X, slopes.directions, leaf_rows, self.margin)
         return slopes, leaves
 
-    def _fit_in_passes(self, data: SourceTraining, estimator: Any, kernel: Any, seed: int, classes: bool) -> None:
-        """Split the space by a sample of the rows; then read the rows of some parts at a time, and fit these."""
-        found = sampled(data, leaf_passes.SAMPLE_ROWS, generator_at(seed, SAMPLE, 3), classes)
-        if classes:
-            self._set_classes(found.values)
-        part = len(found.X) / found.n
-        few = ArrayTraining(found.X, found.y)
-        self.dimensions_ = few.y.ndim
-        _, leaves = self._split(few, kernel, seed, max(1, round(self.leaf_rows * part)))
-        sizes = np.array([len(rows) for rows in leaves]) / part * found.X[0].nbytes
-        self.experts_ = []
-        for group in groups_of(sizes, leaf_passes.MOST_BYTES):
-            tasks = [
-                Task(estimator, rows, {}, {}, np.arange(len(rows.y)), self.classes_, seed, int(leaf))
-                for leaf, rows in zip(group, rows_of(data, self.tree_, group), strict=True)
-            ]
-            with place() as here:
-                self.experts_ += [expert for expert, _, _ in here.map_ordered(fitted, tasks)]
+    def _fit_regions(
+        self, data: SourceTraining, found: Sample, estimator: Any, kernel: Any, seed: int, back: Any, beside: Any
+    ) -> None:
+        """Split the space by a sample of the rows; those of a region are read where its experts are fitted."""
+        few, part = found.rows, len(found.numbers) / found.n_all
+        most = max(REGION_SAMPLE, round(region_rows(found.n_all, few.X.shape[1], self.leaf_rows) * part))
+        with engine.single_blas():
+            _, leaves = self._split(few, kernel, seed, most)
+        sizes = np.array([len(rows) for rows in leaves]) / part * few.X[0].nbytes
+        how = (estimator, kernel, self.leaf_rows, self.margin, self.classes_, seed, beside, back)
+        regions = Regions(data, self.tree_, *how).all(sizes)
+        self.tree_ = grafted(self.tree_, [region.tree for region in regions])
+        self.experts_ = [expert for region in regions for expert in region.experts]
+        if back is not None:
+            self.back_values_ = back.told_of(regions)
 
     def _set_classes(self, values: Any) -> None:
         check_classification_targets(values)
         self.classes_ = np.unique(values)
         check_classes(self.classes_)
 
-    def _back_values(self, X: Array, found: list[Any], leaves: list[IntArray]) -> Array:
-        """Return what the experts said of the held-out rows, before they saw them; NaN for other rows."""
-        out = np.full((len(X), found[0][0][0].coef.shape[1]), np.nan)
-        for (rows, share), (_, places, values), own in zip(self.tree_.shares(X), found, leaves, strict=True):
-            part = np.zeros(len(X))
-            part[rows] = share
-            known = own[places]
-            out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * values
-        return out
+    def _opened(
+        self, X: Any, y: Any, sample_weight: Any, classes: bool, seed: int, back: Any
+    ) -> tuple[Any, ArrayTraining | Sample]:
+        """Return the source, if it is one, and checked rows in memory, or a sample of more; set what they tell.
 
-    def _gathered(self, X: Any, y: Any, sample_weight: Any, classes: bool) -> ArrayTraining | SourceTraining:
-        """Return checked rows in memory, or the source of more; set what is known of their columns and classes."""
+        ``back``: if it tells rows of a source by their places, these are not gathered, however few they are.
+        """
         self.preprocessing_, self.classes_ = None, None
-        if isinstance(X, RowSource):
+        source: SourceTraining | None = None
+        data: ArrayTraining | Sample
+        if isinstance(X, SourceTraining):
+            source = X
+        elif isinstance(X, RowSource):
             source = self._source(X, y, sample_weight, numeric=not classes)
-            self.preprocessing_ = X.preprocessing
-            data = gathered(source)
-            if data is None:
-                return source
+        if source is not None:
+            self.preprocessing_ = source.source.preprocessing
+            draw = sampled if isinstance(back, HeldOut) else bounded
+            data = draw(source, leaf_passes.SAMPLE_ROWS, seed, classes)
         else:
             data = self._array(
                 X, y, sample_weight, **({} if classes else {"multi_output": True, "y_numeric": True})
             )
-            if not isinstance(data.X, np.ndarray):
-                raise TypeError("the space is split along dense columns: pass a dense array")
+            dense(data.X)
+        rows = data.rows if isinstance(data, Sample) else data
         if classes:
-            self._set_classes(data.y)
-        self.dimensions_ = data.y.ndim
-        return data
+            self._set_classes(data.values if isinstance(data, Sample) else data.y)
+        self.dimensions_ = rows.y.ndim
+        return source, data
 
     @property
     def _flat(self) -> list[Expansion]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,12 @@ class Slopes:
     weight: Array | None
     kernel: Any
     seed: int
+
+    @classmethod
+    def of(cls, data: ArrayTraining, classes: Any, kernel: Any, seed: int) -> Slopes:
+        """Return the slopes of rows whose targets are numbers or, where they are told, classes."""
+        y = data.y.reshape(len(data.y), -1) if classes is None else Coding(classes, -1.0)(data.y)
+        return cls(np.asarray(data.X, dtype=np.float64), y, data.weight, kernel, seed)
 
     def directions(self, rows: IntArray, turns: tuple[int, ...]) -> Array:
         """Return the first eigenvectors of G = (1/n) Σ ∇f ∇fᵀ over some of the rows, the largest first.
@@ -121,6 +128,20 @@ def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:
         return model.expansions_, model.back_, model.back_values_
     part = Expansion.of(model)
     return [part if known is None else _for_classes(part, known, task, len(rows))], *none
+
+
+def back_values(tree: SplitTree, X: Array, found: Sequence[Any], leaves: list[IntArray]) -> Array:
+    """Return what the experts said of the held-out rows, before they saw them; NaN for other rows.
+
+    ``found``: what :func:`fitted` returned for each leaf. ``leaves``: the rows of each.
+    """
+    out = np.full((len(X), found[0][0][0].coef.shape[1]), np.nan)
+    for (rows, share), (_, places, values), own in zip(tree.shares(X), found, leaves, strict=True):
+        part = np.zeros(len(X))
+        part[rows] = share
+        known = own[places]
+        out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * values
+    return out
 
 
 def scores_of(classes: Any) -> int:

@@ -104,14 +104,25 @@ def sum_parts(
     return added([cluster.submit(by_itself, there, part) for part in parts], cluster)
 
 
-def added(sums: Sequence[Any], cluster: Place | None = None) -> Arrays:
+def added(sums: list[Any], cluster: Place | None = None) -> Arrays:
     """Return the sum of the parts' sums, in the order of :class:`PartSums`; of tasks, on the workers."""
     if cluster is None:
         return reduce(PartSums.ended, sums, PartSums()).total()
-    while len(sums) > 1:
-        groups = [sums[first : first + GROUP] for first in range(0, len(sums), GROUP)]
-        sums = [reduce(lambda one, two: cluster.submit(_plus, one, two, name="add"), group) for group in groups]
-    return PartSums(here=cluster.gathered(sums)[0]).total()
+    return PartSums(here=joined_there(sums, _plus, cluster)).total()
+
+
+def joined_there(results: list[Any], join: Callable[[Any, Any], Any], cluster: Place) -> Any:
+    """Return the results of tasks joined two by two in their order by the workers; only the last comes here.
+
+    The list is emptied on the way: workers let go of a result once it is joined and nobody here stands for it.
+    """
+
+    def joined(group: list[Any]) -> Any:
+        return reduce(lambda one, two: cluster.submit(join, one, two, name="add"), group)
+
+    while len(results) > 1:
+        results[:] = [joined(results[first : first + GROUP]) for first in range(0, len(results), GROUP)]
+    return cluster.gathered(results)[0]
 
 
 def _plus(one: Arrays | None, two: Arrays | None) -> Arrays | None:

@@ -207,8 +207,7 @@ class LocalExperts(DecidesBlocks, RowLearner):
         """Split the space by a sample of the rows; those of a region are read where its experts are fitted."""
         few, part = found.rows, len(found.numbers) / found.n_all
         most = max(REGION_SAMPLE, round(region_rows(found.n_all, few.X.shape[1], self.leaf_rows) * part))
-        with engine.single_blas():
-            _, leaves = self._split(few, kernel, seed, most)
+        _, leaves = self._split(few, kernel, seed, most)
         sizes = np.array([len(rows) for rows in leaves]) / part * few.X[0].nbytes
         how = (estimator, kernel, self.leaf_rows, self.margin, self.classes_, seed, beside, back)
         regions = Regions(data, self.tree_, *how).all(sizes)

@@ -1,4 +1,4 @@
-"""DISQUEAK and a ridge fit on worker processes of this machine: speed-up, the engine's share, the tree, memory.
+"""DISQUEAK, ridge and automatic fits on worker processes of this machine: speed-up, engine's share, tree, memory.
 
 The cluster is started before the clock. Two cores: two workers at most are of use. ``--parts`` measures some of it and
 keeps what was measured before of the others; ``--rows`` and ``--fit-rows`` take fewer rows.
@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks.common import RESULTS, save
 from benchmarks.scaling import make_rows
 
-ROWS, LEAVES, FIT_ROWS = 2_000_000, 8, 5_000_000
-PARTS = ("speed", "fit", "overhead", "tree", "memory")
+ROWS, LEAVES, FIT_ROWS, AUTO_ROWS = 2_000_000, 8, 5_000_000, 200_000
+PARTS = ("speed", "fit", "one_file", "overhead", "tree", "memory", "auto")
 
 
 def learner(**changes: Any) -> Any:
@@ -234,6 +234,49 @@ def fit(path: Path, rows: int) -> dict[str, Any]:
     return {"fit": found}
 
 
+def one_file(path: Path, rows: int) -> dict[str, Any]:
+    """Fit a ridge on one worker with the target in the file: no task is sent targets."""
+    import squeak
+
+    found = fit_on_workers(squeak.rows(part_of(path, rows), target=7), 1)
+    spans = found["memory_mb"]
+    print(
+        f"  target in the file, {rows:,} rows, one worker: memory {spans[0]:.0f} MB at first, {spans[-1]:.0f} at last"
+    )
+    return {"one_file": {"rows": rows, **found}}
+
+
+def auto(path: Path, rows: int) -> dict[str, Any]:
+    """Fit an automatic model on two workers, and count what comes to the program."""
+    import pickle
+    from unittest.mock import patch
+
+    import squeak
+    from squeak.core.dask_cluster import Cluster
+
+    came: list[int] = []
+    gathered = Cluster.gathered
+
+    def counted(self: Any, tasks: Any) -> Any:
+        found = gathered(self, tasks)
+        came.extend(len(pickle.dumps(one)) for one in found)
+        return found
+
+    source = squeak.rows(part_of(path, rows), target=7)
+    with workers_of(2), patch.object(Cluster, "gathered", counted):
+        came.clear()
+        start = time.perf_counter()
+        model = squeak.AutoRegressor(max_atoms=50, random_state=0).fit(source)
+        seconds = time.perf_counter() - start
+    experts = model.tree_.n_leaves
+    print(
+        f"  automatic model of {rows:,} rows ({64e-6 * rows:.0f} MB), two workers: {seconds:.0f} s, {experts} experts; "
+        f"{sum(came) / 1e6:.1f} MB came to the program, {max(came) / 1e6:.1f} MB at once at most"
+    )
+    facts = {"rows": rows, "seconds": seconds, "experts": experts, "came_mb": sum(came) / 1e6}
+    return {"auto": facts | {"largest_mb": max(came) / 1e6, "load": os.getloadavg()[0]}}
+
+
 def overhead(path: Path, rows: int) -> dict[str, Any]:
     """Measure what the engine takes beside the nodes, on one worker."""
     import squeak
@@ -283,8 +326,9 @@ def run(options: list[str] | None = None) -> None:
     parser.add_argument("--fit-rows", type=float, default=FIT_ROWS)
     given = parser.parse_args(options or [])
     asked, rows, fit_rows = given.parts.split(","), int(given.rows), int(given.fit_rows)
-    steps = {"speed": speed, "fit": fit, "overhead": overhead, "tree": trees, "memory": memory}
-    counts = {"speed": rows, "fit": fit_rows, "overhead": rows // 2, "tree": rows // 2, "memory": 5 * rows}
+    steps = dict(zip(PARTS, (speed, fit, one_file, overhead, trees, memory, auto), strict=True))
+    sizes = (rows, fit_rows, fit_rows, rows // 2, rows // 2, 5 * rows, AUTO_ROWS)
+    counts = dict(zip(PARTS, sizes, strict=True))
     if set(asked) - set(PARTS):
         parser.error(f"--parts are some of {', '.join(PARTS)}")
     file = RESULTS / "cluster.json"

@@ -161,7 +161,7 @@ def test_dictionaries_that_wait_are_saved(tmp_path):
     model.save(tmp_path / "m.sqk")
     again = squeak.load(tmp_path / "m.sqk")
     for one in (model, again):
-        with pytest.raises(ValueError, match="the label is None.*leave out rows without one"):
+        with pytest.raises(ValueError, match=r"the label is None.*leave out rows without one"):
             one.learn_one(id="ride 7", y=None)
         one.learn_one(id="ride 7", y="a")
     assert model.n_pending_ == again.n_pending_ == 0

@@ -231,7 +231,9 @@ def online(
     tell(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
     tell(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
     for name, words in (("columns", "scales of columns had moved"), ("losses", "the losses had become larger")):
-        times = ", ".join(f"{entry['rows']:,}" for entry in model.history_ if name in entry)
+        times = ", ".join(
+            f"{entry['rows']:,}" for entry in model.history_ if name in entry and not entry.get("stayed")
+        )
         if times:
             tell(f"began anew after {times} rows, for {words}")
     if source.skipped_:

@@ -49,7 +49,10 @@ class GrowingSpace(SecondOrder):
         return NewtonPlan(float(self.alpha), self._restarts, guarded, self._rule(), self._horizons())
 
     def _watch(self) -> LossWatch | None:
-        return None if self.alarm_rate is None else LossWatch(float(self.alarm_rate), labels=self._labels)
+        if self.alarm_rate is None:
+            return None
+        bound = None if self.bound is None else float(self.bound)
+        return LossWatch(float(self.alarm_rate), labels=self._labels, bound=bound)
 
     def _horizons(self) -> tuple[float | None, ...]:
         """Return the half-lives of the heads."""

@@ -128,8 +128,8 @@ def online(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Begin anew when the losses have risen; the number is the probability of a false alarm. The "
-            "default is 0.01 for mixed-kons; the other learners do not watch their losses.",
+            help="Begin anew when the losses have risen and that is better; the number is the probability of a "
+            "false alarm. The default is 0.01 for mixed-kons; the other learners do not watch their losses.",
         ),
     ] = None,
     alpha: Annotated[

@@ -245,8 +245,8 @@ class MixedKonsRegressor(_Mixed, OnlineRegressor):
         As in :class:`ConKonsRegressor`, for each expert. The default kernel is RBF("learned"): columns that matter
         little are made shorter along the stream.
     alarm_rate : float or None
-        As in :class:`ConKonsRegressor`, for the losses of the mixture, but 0.01 by default: on drift the mixture
-        begins anew, and learns again which columns matter.
+        As in :class:`ConKonsRegressor`, for the losses of the mixture, but 0.01 by default: on drift a mixture
+        begins anew beside this one, and learns again which columns matter.
     widths : tuple of float
         The widths of the experts, as multiples of the width of the kernel.
     half_lives : tuple of float or None

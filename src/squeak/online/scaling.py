@@ -15,9 +15,9 @@ matters: r_j = √(mean of (∂f/∂z_j)² over the sample and the outputs), as 
 twentieth. Columns are multiplied by r_j. The learner begins anew where r_j of a column that matters is off by a
 factor of two.
 
-Where the losses are watched and have risen, the stream begins as if the rows since the change, as far as they are
-remembered, were its first ones: scales, width and relevance are learned anew, and looks come after 2, 8, 32, 128
-such rows and then whenever their number has doubled.
+Where the losses are watched and have risen, another stream begins beside this one (:mod:`squeak.online.trial`), as
+if the rows since the change, as far as they are remembered, were its first ones: scales, width and relevance are
+learned anew, and looks come after 2, 8, 32, 128 such rows and then whenever their number has doubled.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ def passive(numbers: bool, seed: int, many: bool) -> Any:
 
 
 METHODS: dict[str, tuple[Run, int]] = {
-    "mixed": (ours(MixedKonsRegressor, MixedKonsClassifier), 4),
+    "mixed": (ours(MixedKonsRegressor, MixedKonsClassifier), 3),
     "con": (ours(ConKonsRegressor, ConKonsClassifier, curvature="auto"), 1),
     "previous": (previous, 1),
     "arf": (rivers(arf), 1),

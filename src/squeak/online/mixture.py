@@ -108,14 +108,14 @@ class MixedLearner(SharedWeights):
             rows, some = take(X, part), targets[part]
             said = self._said([one.learn(rows, some) for one in after.learners])
             for i, y in enumerate(some):
-                predictions[at + i] = after._round(said[i], y)
+                predictions[at + i] = after.learn_round(said[i], y)
             self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
         return predictions
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
         said = self._said([[one.learn_row(x, targets)] for one in self.learners])[0]
-        return list(self._round(said, np.array(targets)).tolist())
+        return list(self.learn_round(said, np.array(targets)).tolist())
 
     def _said(self, said: list[Any]) -> Array:
         """Return what the experts say, shape (n, experts, outputs), within the bound where one is given."""

@@ -85,7 +85,7 @@ class Trial(SharedWeights):
     def _rounds(self, was: Array, targets: Array, said: Array) -> Array:
         both = np.stack([was, said], axis=1)
         judged = self._clipped(both)
-        return np.array([self._round(*one) for one in zip(both, targets, judged, strict=True)])
+        return np.array([self.learn_round(*one) for one in zip(both, targets, judged, strict=True)])
 
     def parts_beside(self, resolved: Any) -> Parts:
         """Return the trial for a file; ``resolved``: the kernel of the stream that began anew."""

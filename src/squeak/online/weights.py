@@ -49,7 +49,7 @@ class SharedWeights(Stored):
         """Return what experts say within the bound, where one is given."""
         return said if self.grows else np.clip(said, -self.bound, self.bound)
 
-    def _round(self, said: Array, y: Array, judged: Array | None = None) -> Array:
+    def learn_round(self, said: Array, y: Array, judged: Array | None = None) -> Array:
         """Return the prediction of the mixture, shape (outputs,), then let the weights learn from the target.
 
         ``judged``: what losses are taken of, where that is not what the experts say.

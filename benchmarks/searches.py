@@ -31,6 +31,7 @@ from squeak.bandits import BoxUCB
 from squeak.bandits.fronts import non_dominated
 
 LINES = RESULTS / "searches.jsonl"
+LONG, LONG_BOX = RESULTS / "long.tmp", RESULTS / "long_box.tmp"
 
 
 def search(method: str, problem: Problem, seed: int, trials: int) -> tuple[list[float], float]:
@@ -100,22 +101,33 @@ def fronts(seeds: int, trials: int) -> dict[str, Any]:
 def long(evaluations: int, workers: int = 16) -> dict[str, Any]:
     """Search Ackley-5 with so many points pending at any time; the cost of a step and the memory, by tenths.
 
-    A step tells the value of one of the pending points, drawn at random, and asks for another.
+    A step tells the value of one of the pending points, drawn at random, and asks for another. After each tenth the
+    search is saved; a run that was stopped continues from there.
     """
-    problem, rng = TUNED["Ackley-5"](0), np.random.default_rng(0)
-    box, start = BoxUCB(problem.sides, random_state=0), anonymous_bytes()
-    pending = [box.ask() for _ in range(workers)]
+    problem, start = TUNED["Ackley-5"](0), anonymous_bytes()
     found: dict[str, Any] = {"evaluations": evaluations, "workers": workers, "ms": [], "mb": [], "regret": []}
-    for tenth in np.array_split(np.arange(evaluations), 10):
-        clock = time.process_time()
+    if LONG.exists():
+        found, box = json.loads(LONG.read_text()), BoxUCB.load(LONG_BOX)
+    else:
+        box = BoxUCB(problem.sides, random_state=0)
+        for _ in range(workers):
+            box.ask()
+    for i, tenth in enumerate(np.array_split(np.arange(found["evaluations"]), 10)):
+        if i < len(found["ms"]):
+            continue
+        clock, rng = time.process_time(), np.random.default_rng(i)
         for _ in tenth:
-            point = pending.pop(int(rng.integers(workers)))
+            point = box.pending_[int(rng.integers(len(box.pending_)))]
             box.tell(point, -problem.f(point))
-            pending.append(box.ask())
+            box.ask()
         found["ms"].append(1e3 * (time.process_time() - clock) / len(tenth))
         found["mb"].append((anonymous_bytes() - start) / 1e6)
         found["regret"].append(-box.best_.mean)
+        box.save(LONG_BOX)
+        LONG.write_text(json.dumps(found))
         print(f"  {box.n_told_:,} told: {found['ms'][-1]:.1f} ms a step, {found['mb'][-1]:.0f} MB", flush=True)
+    LONG.unlink()
+    LONG_BOX.unlink()
     return found
 
 

@@ -139,6 +139,34 @@ def config_side(name: str, side: Any) -> Any:
     return kind(name, (side.low, side.high), log=side.log)
 
 
+def hebo(problem: Problem, seed: int, trials: int) -> Ask:
+    """Return HEBO, a Gaussian process over warped inputs and outputs whose next point is of three acquisitions."""
+    import torch
+    from hebo.design_space.design_space import DesignSpace
+    from hebo.optimizers.hebo import HEBO
+
+    torch.set_num_threads(1)
+    np.random.seed(seed)  # noqa: NPY002 - its inner search has no seed of its own
+    names = [f"x{i:02d}" for i in range(len(problem.sides))]
+    space = DesignSpace().parse([hebo_side(name, side) for name, side in zip(names, problem.sides, strict=True)])
+    optimizer = HEBO(space, scramble_seed=seed)
+    asked: list[Any] = []
+
+    def ask() -> list[Any]:
+        asked.append(optimizer.suggest(n_suggestions=1))
+        found = asked[-1].iloc[0]
+        return [found[name] for name in names]
+
+    return ask, lambda point, value: optimizer.observe(asked[-1], np.array([[value]]))
+
+
+def hebo_side(name: str, side: Any) -> dict[str, Any]:
+    if isinstance(side, Categorical):
+        return {"name": name, "type": "cat", "categories": list(side.choices)}
+    kinds = ("pow_int", "int") if isinstance(side, Integer) else ("pow", "num")
+    return {"name": name, "type": kinds[0 if side.log else 1], "lb": side.low, "ub": side.high}
+
+
 METHODS: dict[str, tuple[Callable[[Problem, int, int], Ask], tuple[str, ...]]] = {
     "squeak": (squeak, ("squeak-learn",)),
     "random": (of_optuna("RandomSampler"), ("optuna",)),
@@ -148,6 +176,7 @@ METHODS: dict[str, tuple[Callable[[Problem, int, int], Ask], tuple[str, ...]]] =
     "bayes_opt": (bayes_opt, ("bayesian-optimization",)),
     "BoTorch": (botorch, ("botorch", "torch")),
     "SMAC3": (smac, ("smac",)),
+    "HEBO": (hebo, ("HEBO", "numpy", "pymoo", "torch")),
 }
 """How each method begins, and the packages that it needs."""
 

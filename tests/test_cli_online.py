@@ -89,6 +89,34 @@ def test_a_learner_goes_on_with_lines_that_come_later(folder, monkeypatch):
     assert squeak.load("m.sqk").n_seen_ == 600
 
 
+def test_rows_are_learned_as_they_come(folder, monkeypatch):
+    """Later lines are written only when the predictions of the earlier ones are there."""
+    header, *lines = (folder / "rows.csv").read_bytes().splitlines(keepends=True)
+    read, write = os.pipe()
+    monkeypatch.setattr("squeak.cli.streams._standard_input", lambda: from_descriptor(read))
+    there = []
+
+    def told():
+        return len((folder / "p.csv").read_bytes().splitlines()) if (folder / "p.csv").exists() else 0
+
+    def feed():
+        os.write(write, header + b"".join(lines[:300]))
+        for at in (300, 301, 350):
+            end = time.monotonic() + 60.0
+            while told() < at + 1 and time.monotonic() < end:
+                time.sleep(0.01)
+            there.append(told())
+            os.write(write, b"".join(lines[at : {300: 301, 301: 350, 350: 400}[at]]))
+        os.close(write)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    run("online", "-", *FIRST[2:], "--predictions", "p.csv")
+    thread.join()
+    assert there == [301, 302, 351]
+    assert told() == 401
+
+
 def test_predictions_of_a_run_that_goes_on_are_not_written_twice(folder):
     class Block:
         y, predictions = np.array(["up", "down"]), np.array(["up", "=up"])

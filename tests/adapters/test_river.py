@@ -68,7 +68,7 @@ def test_a_feature_that_comes_up_late_is_one_that_was_zero():
         assert late.predict_one(part) == pytest.approx(there.predict_one(full), abs=1e-12)
         late.learn_one(part, target)
         there.learn_one(full, target)
-    with pytest.raises(ValueError, match=r"'g' is one too many.*raise spare"):
+    with pytest.raises(ValueError, match=r"'g' is one too many.*let the first row name all"):
         late.predict_one(dict.fromkeys("abcdefg", 1.0))
 
 

@@ -562,3 +562,15 @@ def test_the_mean_over_directions_is_the_volume(rng):
     area = heights[0, 0] * (heights[0, 1] - heights[1, 1]) + heights[1, 0] * (heights[1, 1] - heights[2, 1])
     area += heights[2, 0] * heights[2, 1]
     assert np.mean([d.reached.max() for d in drawn]) * np.pi / 4 == pytest.approx(area, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_many_pending_points_may_crowd_at_an_optimum(seed):
+    """Without noise and with 16 points pending, rounding outweighs what is left of their covariance."""
+    box, rng = BoxUCB([(0.0, 1.0)] * 2, random_state=seed), np.random.default_rng(seed)
+    pending = [box.ask() for _ in range(16)]
+    for _ in range(60):
+        point = pending.pop(int(rng.integers(16)))
+        box.tell(point, -((point[0] - 0.3) ** 2) - (point[1] - 0.6) ** 2)
+        pending.append(box.ask())
+    assert -1e-6 < box.best_.mean <= 1e-6

@@ -153,6 +153,22 @@ def test_rows_that_wait_are_bounded_and_named(monkeypatch):
     assert model.fit(X, y).n_pending_ == 0
 
 
+def test_dictionaries_that_wait_are_saved(tmp_path):
+    model = ConKonsClassifier(random_state=0)
+    for t in range(4):
+        model.learn_one({"km": float(t), "to": "LIL"}, "ab"[t % 2])
+    model.predict_one({"km": 2.5, "to": "AMS"}, id="ride 7")
+    model.save(tmp_path / "m.sqk")
+    again = squeak.load(tmp_path / "m.sqk")
+    for one in (model, again):
+        with pytest.raises(ValueError, match=r"the label is None.*leave out rows without one"):
+            one.learn_one(id="ride 7", y=None)
+        one.learn_one(id="ride 7", y="a")
+    assert model.n_pending_ == again.n_pending_ == 0
+    row = np.zeros((1, model.n_features_in_))
+    assert model.decision_function(row) == again.decision_function(row)
+
+
 def rides(n=400):
     rng = np.random.default_rng(0)
     km, to = rng.uniform(1, 9, n), rng.choice(["AMS", "LIL"], n)

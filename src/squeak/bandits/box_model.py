@@ -15,7 +15,7 @@ import numpy as np
 from squeak.bandits.exact import ExactPosterior
 from squeak.bandits.sparse import two_terms
 from squeak.core import engine
-from squeak.core.cholesky import inverse_factor
+from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
 from squeak.core.kernels import block, diagonal
 from squeak.core.nystrom import IN_SPAN, TILE, FixedFeatures, spanning_features
 from squeak.core.state import checked, numbers, parts
@@ -187,9 +187,19 @@ class BoxModel:
                 assert model is not None
                 moved = model.moved(rows) if isinstance(model, BoxDictionary) else moved
                 among = model.covariance_between(rows, rows)
-                factor = inverse_factor(among + (self.noise**2 + 1e-8) * np.eye(len(rows)))
+                factor = _lifted_factor(among + (self.noise**2 + 1e-8) * np.eye(len(rows)))
             self._kept = (pending, (rows, factor, moved))
         return self._kept[1]
+
+
+def _lifted_factor(covariance: Array) -> Array:
+    """Return L⁻¹ of a covariance, lifted where points crowd so much that only rounding is left of it."""
+    try:
+        return inverse_factor(covariance)
+    except NotPositiveDefiniteError:
+        least = float(np.linalg.eigvalsh(covariance)[0])
+        lift = 2.0 * abs(least) + 1e-12 * float(np.trace(np.abs(covariance)))
+        return inverse_factor(covariance + lift * np.eye(len(covariance)))
 
 
 def _distinct(X: Array) -> tuple[IntArray, IntArray]:

@@ -55,6 +55,7 @@ def live_source(
     if isinstance(preprocessing, str):
         choices = {**reading.choices(), "learn_rows": first.num_rows}
     rows = sq.rows(itertools.chain([first], tables), target, on_bad_rows=given["on_bad_rows"], **choices)
+    rows.reader.live = True
     return rows, np.asarray(first[target].to_pandas())
 
 

@@ -128,8 +128,8 @@ def online(
         typer.Option(
             min=0.0,
             max=1.0,
-            help="Begin anew when the losses have risen; the number is the probability of a false alarm. The "
-            "default is 0.01 for mixed-kons; the other learners do not watch their losses.",
+            help="Begin anew when the losses have risen and that is better; the number is the probability of a "
+            "false alarm. The default is 0.01 for mixed-kons; the other learners do not watch their losses.",
         ),
     ] = None,
     alpha: Annotated[
@@ -231,7 +231,9 @@ def online(
     tell(f"progressive {words} {progress.mean_loss:.6g}; of the last tenth {last:.6g}")
     tell(f"{model.n_atoms_:,} atoms, {model.kernel_!r}")
     for name, words in (("columns", "scales of columns had moved"), ("losses", "the losses had become larger")):
-        times = ", ".join(f"{entry['rows']:,}" for entry in model.history_ if name in entry)
+        times = ", ".join(
+            f"{entry['rows']:,}" for entry in model.history_ if name in entry and not entry.get("stayed")
+        )
         if times:
             tell(f"began anew after {times} rows, for {words}")
     if source.skipped_:

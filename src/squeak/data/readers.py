@@ -87,6 +87,8 @@ class Reader(ABC):
     """Whether the rows can be read more than once."""
     ahead: bool = False
     """Whether reading takes long enough to be done on a thread of its own."""
+    live: bool = False
+    """Whether rows come as time passes: a block is then what has come, and no block waits for further rows."""
     sparse: bool = False
     """Whether the rows are CSR."""
     held: bool = False

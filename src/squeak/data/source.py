@@ -264,7 +264,8 @@ class RowSource:
         ``apart`` no block has rows of two parts: they are the blocks of :meth:`part_pairs`, part after part.
         """
         size = block_rows(len(self.feature_names), self.reader.sparse)
-        blocks = cut(self._encoded(start or Cursor(), size), size, apart)
+        pieces = self._encoded(start or Cursor(), size)
+        blocks = (one.take(0, len(one.ends)) for one in pieces) if self.reader.live else cut(pieces, size, apart)
         yield from engine.ahead(blocks) if self.reader.ahead else blocks
 
     def part_name(self, first: int, stop: int) -> str:

@@ -284,7 +284,7 @@ class OnlineEstimator(PredictsBlocks, SingleRows):
     def facts_(self) -> dict[str, int]:
         """The sizes of what was learned, by name: atoms, coordinates, growths; none while the width is unknown."""
         self._needs_rows()
-        return {} if self._stream.learner is None else dict(self._stream.learner.facts)
+        return {} if self._stream.learner is None else dict(self._stream.facts)
 
     @property
     def history_(self) -> list[dict[str, Any]]:
@@ -292,7 +292,8 @@ class OnlineEstimator(PredictsBlocks, SingleRows):
 
         For each, ``rows`` that had been seen, and the numbers of the ``columns`` whose scale had moved, with a
         kernel such as RBF("learned") also the ``relevance`` of all columns from then on; or, with an
-        ``alarm_rate``, the mean ``losses`` before and after the drift, and how many rows came ``after`` it.
+        ``alarm_rate``, the mean ``losses`` before and after the drift, how many rows came ``after`` it, and, once
+        that is known, whether the learner ``stayed`` as it was before the alarm, for beginning anew was no better.
         """
         self._needs_rows()
         return [dict(entry) for entry in self._stream.history]

@@ -59,7 +59,8 @@ class LossWatch(Stored):
 
     Between calls ``alarm`` is None, or says what the last rows raised. ``rate``: the probability of a false alarm.
     ``labels``: whether targets are ±1: the loss is then 1 where the label is wrong. Otherwise it is |e|/(|e| + m)
-    of the error e, with the median m of the first 32 absolute errors, which are not counted.
+    of the error e, with the median m of the first 32 absolute errors, which are not counted. ``bound``: that of
+    targets and predictions, where it is known.
     """
 
     _state: ClassVar[Layout] = {
@@ -71,8 +72,8 @@ class LossWatch(Stored):
         "unit": number(low=0.0, high=HUGE),
     }
 
-    def __init__(self, rate: float, *, labels: bool) -> None:
-        self.rate, self.labels = rate, labels
+    def __init__(self, rate: float, *, labels: bool, bound: float | None = None) -> None:
+        self.rate, self.labels, self.bound = rate, labels, 1.0 if labels else bound
         self.alarm: dict[str, Any] | None = None
         self.restart()
 
@@ -85,6 +86,12 @@ class LossWatch(Stored):
     def copy(self) -> LossWatch:
         """Return one of its own in the same state; arrays are shared, for none is changed in place."""
         return copy(self)
+
+    @property
+    def room(self) -> int:
+        """So many rows can be seen at least before any but the last of them raises an alarm."""
+        waiting = 0 if self.labels else CELL - len(self.first)
+        return waiting or CELL - self.rounds
 
     def see(self, said: Array, targets: Array) -> int:
         """Take note of predictions and targets, shape (n, outputs), up to an alarm; returns how many that are."""

@@ -212,8 +212,10 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         texts = {isinstance(plain(label), str) for label in (labels[row], self.classes_[0])}
         if self._named or not self.classes_join or len(texts) > 1:
             where = f" of row {self.n_seen_ + row}" if len(labels) > 1 else ""
-            words = f"the label{where} is {plain(labels[row])!r}; the classes are {self.classes_.tolist()}"
-            raise ValueError(f"{words}: name all of them at first")
+            label = plain(labels[row])
+            words = f"the label{where} is {label!r}; the classes are {self.classes_.tolist()}"
+            gap = label is None or label != label
+            raise ValueError(f"{words}: {'leave out rows without one' if gap else 'name all of them at first'}")
         return row
 
     def _encode(self, y: Any, first: bool) -> Array:

@@ -32,8 +32,6 @@ from sklearn.base import clone
 from squeak.core.checks import check_between, check_positive, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.rows import take
-from squeak.core.saved import Layout
-from squeak.core.state import number, numbers, whole
 from squeak.core.types import Array, Rows
 from squeak.kernels import RBF
 from squeak.online.experts import LinearLearner, PreviousTarget
@@ -41,7 +39,8 @@ from squeak.online.faces import OnlineClassifier, OnlineRegressor
 from squeak.online.learner import LARGEST_PART, NewtonPlan
 from squeak.online.losses import loss_named
 from squeak.online.pros_n_kons import GrowingSpace
-from squeak.online.stored import Columns, Stored
+from squeak.online.stored import Columns
+from squeak.online.weights import SharedWeights
 
 MOST_COLUMNS = 200
 """A mixture has linear experts where rows have no more columns, for their time is of order columns²."""
@@ -49,31 +48,19 @@ MOST_COLUMNS = 200
 LINEAR_HALF_LIVES = (3000.0, 30.0)
 """Half-lives of the slow and the quick linear expert."""
 
-ERROR_ROWS = 1000
-"""Rows that the mean squared error of a mixture looks back on."""
 
-
-class MixedLearner(Stored):
+class MixedLearner(SharedWeights):
     """Experts side by side, mixed by the fixed-share rule for each output; see the module.
 
     ``learners``: the experts; a learner with several half-lives is so many of them. ``bound``: C, to which experts
     are clipped; None: unknown.
     """
 
-    _state: ClassVar[Layout] = {
-        "weights": numbers("experts", "outputs", low=0.0, high=1.0),
-        "bound": number(low=0.0),
-        "error": number(low=0.0, optional=True),
-        "n_seen": whole(),
-    }
     _inner: ClassVar[tuple[str, str]] = ("learners", "expert{}_")
 
     def __init__(self, learners: list[Any], n_outputs: int, share: float, bound: float | None) -> None:
-        self.learners, self.share = learners, share
-        self.grows, self.bound, self.error = bound is None, 0.0 if bound is None else bound, 0.0
-        self.n_outputs, experts = n_outputs, sum(learner.n_heads for learner in learners) // n_outputs
-        self.weights: Array = np.full((experts, n_outputs), 1.0 / experts)
-        self.n_seen = 0
+        super().__init__(sum(learner.n_heads for learner in learners) // n_outputs, n_outputs, share, bound)
+        self.learners = learners
 
     @property
     def facts(self) -> dict[str, int]:
@@ -91,19 +78,16 @@ class MixedLearner(Stored):
         """Return a learner with other outputs; for a new one all experts count the same."""
         other = copy(self)
         other.learners = [learner.with_outputs(columns) for learner in self.learners]
-        even = np.full(len(self.weights), 1.0 / len(self.weights))
-        other.weights = np.column_stack([even if came is None else self.weights[:, came[0]] for came in columns])
-        other.n_outputs = len(columns)
+        other.take_outputs(columns)
         return other
 
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs)."""
-        said = self._clipped([one.scores(X) for one in self.learners])
-        return np.asarray(np.einsum("io,nio->no", self.weights, said))
+        return self.weighed(self._said([one.scores(X) for one in self.learners]))
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        said = self._clipped([[one.score_row(x)] for one in self.learners])[0]
+        said = self._said([[one.score_row(x)] for one in self.learners])[0]
         return list(np.sum(self.weights * said, axis=0).tolist())
 
     def gradient_squares(self, X: Rows) -> Array:
@@ -122,48 +106,20 @@ class MixedLearner(Stored):
         for at in range(0, len(targets), LARGEST_PART):
             part, after = slice(at, at + LARGEST_PART), self.copy()
             rows, some = take(X, part), targets[part]
-            said = self._clipped([one.learn(rows, some) for one in after.learners])
+            said = self._said([one.learn(rows, some) for one in after.learners])
             for i, y in enumerate(some):
-                predictions[at + i] = after._round(said[i], y)
+                predictions[at + i] = after.learn_round(said[i], y)
             self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
         return predictions
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        said = self._clipped([[one.learn_row(x, targets)] for one in self.learners])[0]
-        return list(self._round(said, np.array(targets)).tolist())
+        said = self._said([[one.learn_row(x, targets)] for one in self.learners])[0]
+        return list(self.learn_round(said, np.array(targets)).tolist())
 
-    def _clipped(self, said: list[Any]) -> Array:
+    def _said(self, said: list[Any]) -> Array:
         """Return what the experts say, shape (n, experts, outputs), within the bound where one is given."""
-        found = np.concatenate(said, axis=1).reshape(len(said[0]), -1, self.n_outputs)
-        return found if self.grows else np.clip(found, -self.bound, self.bound)
-
-    def _round(self, said: Array, y: Array) -> Array:
-        """Return the prediction of the mixture, shape (outputs,), then let the weights learn from the target."""
-        prediction: Array = np.sum(self.weights * said, axis=0)
-        unit = math.sqrt(8.0) * self.bound
-        if self.grows:  # the root of the mean square, so that targets of any size are learned alike
-            part = 1.0 / (min(self.n_seen, ERROR_ROWS) + 1)
-            self.error = math.hypot(
-                math.sqrt(1.0 - part) * self.error, math.sqrt(part) * float(np.abs(prediction - y).max())
-            )
-            unit = math.sqrt(20.0) * self.error
-        self.n_seen += 1
-        if unit > 0.0:
-            losses = ((said - y) / unit) ** 2
-            kept = self.weights * np.exp(losses.min(axis=0) - losses)
-            self.weights = (1.0 - self.share) * kept / kept.sum(axis=0) + self.share / len(said)
-        return prediction
-
-    def _sizes(self) -> dict[str, int]:
-        return {"experts": self.weights.shape[0], "outputs": self.weights.shape[1]}
-
-    def _take(self, found: dict[str, Any]) -> None:
-        if not np.allclose(found["weights"].sum(axis=0), 1.0):
-            raise ValueError("the weights of the experts do not fit")
-        if found["error"] is None:  # older versions went by the largest target
-            found["error"] = math.sqrt(0.4) * found["bound"]
-        super()._take(found)
+        return self._clipped(np.concatenate(said, axis=1).reshape(len(said[0]), -1, self.n_outputs))
 
 
 @parameters
@@ -225,8 +181,9 @@ class _Mixed(GrowingSpace):
 
         In squared error of predictions, for labels of scores that are clipped to [−1, 1], summed over the outputs
         and over the rows since the last restart (see ``history_``):
-        8C²·(ln N + k·ln(N/share) + (T − 1 − k)·ln(1/(1 − share + share/N))) for each output, with N experts, k
-        switches and T rows. It holds for every stream.
+        8C²·(ln N + k·ln(N/share) + (T − 1 − k)·ln(1/(1 − share + share/N)) + a·(ln 2 + ½)) for each output, with N
+        experts, k switches, T rows and a alarms in ``history_``: after each of them the experts predict beside
+        those that begin anew, or beside those of before. It holds for every stream.
 
         Parameters
         ----------
@@ -258,7 +215,8 @@ class _Mixed(GrowingSpace):
         n, rounds = len(learner.weights), learner.n_seen
         stay = -math.log(1.0 - learner.share + learner.share / n)
         cost = math.log(n) + switches * math.log(n / learner.share) + max(rounds - 1 - switches, 0) * stay
-        return float(8.0 * learner.bound**2 * cost * learner.weights.shape[1])
+        alarms = sum("after" in entry for entry in self.history_)
+        return float(8.0 * learner.bound**2 * (cost + alarms * (math.log(2.0) + 0.5)) * learner.weights.shape[1])
 
 
 def stretched(kernel: Any, factor: float) -> Any:
@@ -287,8 +245,8 @@ class MixedKonsRegressor(_Mixed, OnlineRegressor):
         As in :class:`ConKonsRegressor`, for each expert. The default kernel is RBF("learned"): columns that matter
         little are made shorter along the stream.
     alarm_rate : float or None
-        As in :class:`ConKonsRegressor`, for the losses of the mixture, but 0.01 by default: on drift the mixture
-        begins anew, and learns again which columns matter.
+        As in :class:`ConKonsRegressor`, for the losses of the mixture, but 0.01 by default: on drift a mixture
+        begins anew beside this one, and learns again which columns matter.
     widths : tuple of float
         The widths of the experts, as multiples of the width of the kernel.
     half_lives : tuple of float or None

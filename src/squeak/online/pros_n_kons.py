@@ -49,7 +49,10 @@ class GrowingSpace(SecondOrder):
         return NewtonPlan(float(self.alpha), self._restarts, guarded, self._rule(), self._horizons())
 
     def _watch(self) -> LossWatch | None:
-        return None if self.alarm_rate is None else LossWatch(float(self.alarm_rate), labels=self._labels)
+        if self.alarm_rate is None:
+            return None
+        bound = None if self.bound is None else float(self.bound)
+        return LossWatch(float(self.alarm_rate), labels=self._labels, bound=bound)
 
     def _horizons(self) -> tuple[float | None, ...]:
         """Return the half-lives of the heads."""
@@ -167,8 +170,10 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         steps. Choose it about as long as what was true stays true; None: rows count for ever. The atoms stay.
     alarm_rate : float or None
         Watch the losses, and begin anew with the last rows once they have become larger; scales that are learned on
-        the way are learned anew, too, and so is how much columns matter. The number is the probability with which
-        a stream that does not drift ever raises a false alarm. ``history_`` lists the alarms. None: no watch.
+        the way are learned anew, too, and so is how much columns matter. For 8,192 rows the learner as it was goes
+        on beside the new one, and their predictions are mixed; then the better one of the two goes on alone. The
+        number is the probability with which a stream that does not drift ever raises a false alarm. ``history_``
+        lists the alarms. None: no watch.
     scale : {"auto", "robust", None}
         "robust": the scales of columns are learned on the way, as the medians and inter-quartile ranges of a sample
         of the rows so far, with a soft clip; where they have moved much the learner begins anew with what it

@@ -58,9 +58,8 @@ class RecordColumns:
         left = self.width - len(self._places)
         needed = [name for name in new if not isinstance(name, Value)]
         if len(needed) > left:
-            raise ValueError(
-                f"feature {needed[-1]!r} is one too many: there are columns for {self.width} features; raise spare"
-            )
+            words = f"feature {needed[-1]!r} is one too many: there are {self.width} columns for all of them"
+            raise ValueError(f"{words}; let the first row name all features, with None for those that it lacks")
         values = [name for name in new if isinstance(name, Value)][: left - len(needed)]
         return self._places | {name: len(self._places) + i for i, name in enumerate([*needed, *values])}
 

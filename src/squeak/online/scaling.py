@@ -15,9 +15,9 @@ matters: r_j = √(mean of (∂f/∂z_j)² over the sample and the outputs), as 
 twentieth. Columns are multiplied by r_j. The learner begins anew where r_j of a column that matters is off by a
 factor of two.
 
-Where the losses are watched and have risen, the stream begins as if the rows since the change, as far as they are
-remembered, were its first ones: scales, width and relevance are learned anew, and looks come after 2, 8, 32, 128
-such rows and then whenever their number has doubled.
+Where the losses are watched and have risen, another stream begins beside this one (:mod:`squeak.online.trial`), as
+if the rows since the change, as far as they are remembered, were its first ones: scales, width and relevance are
+learned anew, and looks come after 2, 8, 32, 128 such rows and then whenever their number has doubled.
 """
 
 from __future__ import annotations
@@ -231,14 +231,6 @@ class ScaledStream(Stream):
         """Return rows as the kernel sees them."""
         return X if self.scale is None else self.scale(X)
 
-    def scores(self, X: Rows) -> Array:
-        """Return the predictions of rows, shape (n, outputs); 0 before anything is known."""
-        return super().scores(self.as_seen(X))
-
-    def score_row(self, x: Rows) -> list[float]:
-        """Return the predictions of one row."""
-        return super().score_row(self.as_seen(x))
-
     def learn(self, X: Rows, targets: Array) -> Array:
         """Predict each row, then learn from it; returns the predictions."""
         n, at, predictions = n_rows(X), 0, np.zeros(targets.shape)
@@ -255,7 +247,7 @@ class ScaledStream(Stream):
         """Predict one row, then learn from it."""
         if self.learner is None or self.n_seen + 1 == self.memory.next_look:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
-        said = self._learn_row_watched(self.as_seen(x), targets)
+        said = self._learn_row_watched(x, targets)
         self.memory.add(x, np.array([targets]))
         self._heed_alarm(x)
         return said
@@ -267,12 +259,13 @@ class ScaledStream(Stream):
         """
         said, look, alarms = np.zeros(targets.shape), self.memory.next_look, len(self.history)
         if self.learner is not None and len(targets) == 1:
-            said = np.array([self._learn_row_watched(self.as_seen(X), targets[0].tolist())])
+            said = np.array([self._learn_row_watched(X, targets[0].tolist())])
         elif self.learner is not None:
-            said = self._learn_watched(self.as_seen(X), targets)
-        self.memory.add(X[: len(said)], targets[: len(said)])
+            said = self._learn_watched(X, targets)
+        memory = self.memory
+        memory.add(X[: len(said)], targets[: len(said)])
         self._heed_alarm(X)
-        if self.memory.n_seen == look and len(self.history) == alarms:
+        if self.memory is memory and memory.n_seen == look and len(self.history) == alarms:
             self._look()
         return said
 

@@ -193,7 +193,7 @@ class SingleRows(ChecksRows):
             content["records"] = self._records.to_content()
         if self._waiting:
             rows = [row for row in self._waiting.values() if not isinstance(row, dict)]
-            arrays["pending_rows"] = np.array(rows).reshape(len(rows), -1)
+            arrays["pending_rows"] = np.array(rows).reshape(len(rows), -1 if rows else 0)
             content["pending"] = [
                 [name, row if isinstance(row, dict) else None] for name, row in self._waiting.items()
             ]

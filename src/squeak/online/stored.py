@@ -97,3 +97,24 @@ class FactorPiece:
         """Return the factor."""
         array = checked({name: numbers("m", "m", optional=self.optional)}, given.arrays, {})[name]
         return None if array is None else GrowingCholesky(array.copy())
+
+
+def checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, Any]]:
+    """Return the record of a file, or raise where it is none."""
+    if not isinstance(history, list):
+        raise ValueError("its record of restarts is damaged")
+    for entry in history:
+        moved = isinstance(entry, dict) and entry.keys() - {"relevance"} == {"rows", "columns"}
+        drift = isinstance(entry, dict) and entry.keys() - {"stayed"} == {"rows", "after", "losses"}
+        told = entry["columns" if moved else "losses"] if moved or drift else None
+        if not isinstance(told, list) or type(entry["rows"]) is not int or not 0 < entry["rows"] <= n_seen:
+            raise ValueError("its record of restarts is damaged")
+        kind, high = (int, width - 1) if moved else (float, 1.0)
+        known = all(type(one) is kind and 0 <= one <= high for one in told)
+        known = known and type(entry.get("stayed", True)) is bool
+        if not known or (drift and (len(told) != 2 or type(entry["after"]) is not int or entry["after"] < 1)):
+            raise ValueError("its record of restarts is damaged")
+        parts = entry.get("relevance", [0.0] * width)
+        if not isinstance(parts, list) or len(parts) != width or not all(isinstance(one, float) for one in parts):
+            raise ValueError("its record of restarts is damaged")
+    return history

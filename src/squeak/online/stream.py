@@ -18,7 +18,8 @@ from squeak.core.types import Array, Rows
 from squeak.data import Cursor, Preprocessing
 from squeak.online.drift import LossWatch
 from squeak.online.losses import Loss
-from squeak.online.stored import Columns, Stored, rearranged
+from squeak.online.stored import Columns, Stored, checked_history, rearranged
+from squeak.online.trial import Trial
 
 WARM_UP = (2, 8, 32, 128)
 """Where a width is to be learned from data.
@@ -143,6 +144,8 @@ class Stream(Stored):
         """How columns are scaled, where that is learned on the way."""
         self.history: list[dict[str, Any]] = []
         """The times at which the learner began anew, and why."""
+        self.trial: Trial | None = None
+        """The stream as it was before an alarm, until it is known whether that was better."""
 
     @property
     def n_seen(self) -> int:
@@ -156,6 +159,7 @@ class Stream(Stored):
         other = copy(self)
         other.learner = None if self.learner is None else self.learner.copy()
         other.watch, other.history = None if self.watch is None else self.watch.copy(), list(self.history)
+        other.trial = None if self.trial is None else self.trial.copy()
         return other
 
     def rearrange(self, columns: Columns) -> None:
@@ -164,6 +168,8 @@ class Stream(Stored):
         held = None if self.held_targets is None else rearranged(self.held_targets, columns)
         self.learner = None if learner is None else learner.with_outputs(columns)
         self.held_targets, self.n_outputs = held, len(columns)
+        if self.trial is not None:
+            self.trial.take_outputs(columns)
 
     def as_seen(self, X: Rows) -> Rows:
         """Return rows as the kernel sees them."""
@@ -171,16 +177,24 @@ class Stream(Stored):
 
     @property
     def facts(self) -> dict[str, int]:
-        """What the learner tells of itself."""
-        return {"atoms": 0, "coordinates": 0, "growths": 0} if self.learner is None else self.learner.facts
+        """What the learner tells of itself, with that of the stream before an alarm."""
+        found = {"atoms": 0, "coordinates": 0, "growths": 0} if self.learner is None else self.learner.facts
+        if self.trial is None:
+            return found
+        return {name: count + self.trial.before.facts[name] for name, count in found.items()}
 
     def scores(self, X: Rows) -> Array:
         """Return the predictions of rows, shape (n, outputs); 0 before anything is known."""
-        return np.zeros((n_rows(X), self.n_outputs)) if self.learner is None else self.learner.scores(X)
+        if self.learner is None:
+            return np.zeros((n_rows(X), self.n_outputs))
+        said = self.learner.scores(self.as_seen(X))
+        return said if self.trial is None else self.trial.scores(X, said)
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        return [0.0] * self.n_outputs if self.learner is None else self.learner.score_row(x)
+        if self.learner is None or self.trial is not None:
+            return [float(value) for value in self.scores(x)[0]]
+        return self.learner.score_row(self.as_seen(x))
 
     def learn(self, X: Rows, targets: Array) -> Array:
         """Predict each row, then learn from it; returns the predictions."""
@@ -207,25 +221,52 @@ class Stream(Stored):
         return predictions
 
     def _learn_watched(self, X: Rows, targets: Array) -> Array:
-        """Predict and learn rows as the kernel sees them, up to an alarm; returns the predictions of those."""
+        """Predict and learn rows up to an alarm; returns the predictions of those."""
         assert self.learner is not None
         if self.watch is None:
-            return self.learner.learn(X, targets)
-        learner, watch = self.learner.copy(), self.watch.copy()
-        said: Array = learner.learn(X, targets)
+            return self.learner.learn(self.as_seen(X), targets)
+        learner, watch, trial = self.learner.copy(), self.watch.copy(), None
+        if self.trial is not None:
+            trial, rows = self.trial.copy(), slice(0, min(self.trial.left, watch.room))
+            X, targets = take(X, rows), targets[rows]
+        said: Array = learner.learn(self.as_seen(X), targets)
+        said = said if trial is None else trial.learn(X, targets, said)
         seen = watch.see(said, targets)
         if seen < len(said):
             learner = self.learner.copy()
-            said = learner.learn(take(X, slice(0, seen)), targets[:seen])
-        self.__dict__.update(learner=learner, watch=watch)  # at once: an interrupt leaves the rows learned or not
+            said = learner.learn(self.as_seen(take(X, slice(0, seen))), targets[:seen])
+        # at once: an interrupt leaves the rows learned or not
+        self.__dict__.update(learner=learner, watch=watch, trial=trial)
         return said
 
     def _heed_alarm(self, X: Rows) -> None:
-        """Where the watch has just raised an alarm, begin anew, and take note of it; ``X``: some rows."""
-        if self.watch is not None and self.watch.alarm is not None:
-            self.history = [*self.history, {"rows": self.n_seen, **self.watch.alarm}]
-            self._begin_anew(X, self.watch.alarm["after"])
-            self.watch.alarm = None
+        """Where the watch has just raised an alarm, begin anew beside what was; ``X``: some rows.
+
+        Where a trial has come to its end, the better one of the two goes on.
+        """
+        watch = self.watch
+        if watch is None or (watch.alarm is None and (self.trial is None or self.trial.left)):
+            return
+        if self.trial is not None:
+            self._settle(self.trial)
+        if watch.alarm is None:
+            watch.restart()
+            return
+        self.history = [*self.history, {"rows": self.n_seen, **watch.alarm}]
+        before = self.copy()
+        before.watch, self.trial = None, Trial(before, watch.bound)
+        self._begin_anew(X, watch.alarm["after"])
+        watch.alarm = None
+
+    def _settle(self, trial: Trial) -> None:
+        """End a trial: go on as before the alarm unless that is clearly worse, and take note of it."""
+        watch = self.watch
+        if trial.stays:
+            self.__dict__.update(trial.before.__dict__)
+        self.watch, self.trial = watch, None
+        last = max(i for i, entry in enumerate(self.history) if "after" in entry)
+        told = {**self.history[last], "stayed": trial.stays}
+        self.history = [*self.history[:last], told, *self.history[last + 1 :]]
 
     def _begin_anew(self, X: Rows, n_last: int) -> None:
         """Begin with a new learner of which the last so many rows may be learned again."""
@@ -242,9 +283,11 @@ class Stream(Stored):
         return said
 
     def _learn_row_watched(self, x: Rows, targets: list[float]) -> list[float]:
-        """Predict and learn one row as the kernel sees it."""
+        """Predict and learn one row."""
         assert self.learner is not None
-        said = self.learner.learn_row(x, targets)
+        said = self.learner.learn_row(self.as_seen(x), targets)
+        if self.trial is not None:
+            said = self.trial.learn_row(x, targets, said)
         if self.watch is not None:
             self.watch.see(np.array([said]), np.array([targets]))
         return said
@@ -295,12 +338,15 @@ class Stream(Stored):
         some, described = ({}, None) if self.learner is None else self.learner.to_parts()
         watched, losses = ({}, None) if self.watch is None else self.watch.to_parts("watch_")
         content |= {"learner": described, "watch": losses, "history": self.history}
+        if self.trial is not None:
+            tried, content["trial"] = self.trial.parts_beside(self.resolved)
+            watched |= tried
         return {**arrays, **some, **watched}, content
 
     def restore(self, arrays: dict[str, Any], content: dict[str, Any], resolved: Any, head: Rows) -> None:
         """Take over the state that :meth:`to_parts` took apart, or raise what does not fit."""
         self.set_parts(arrays, content, outputs=self.n_outputs)
-        self.history = _checked_history(content.get("history", []), content["n_seen"], width_of(head) or 0)
+        self.history = checked_history(content.get("history", []), content["n_seen"], width_of(head) or 0)
         if self.watch is not None:
             self.watch.set_parts(arrays, content["watch"], "watch_")
         described, n_seen = content["learner"], content["n_seen"]
@@ -318,32 +364,14 @@ class Stream(Stored):
                 raise ValueError("the held rows do not fit")
         if self.n_seen != n_seen:
             raise ValueError("the rows seen do not fit")
+        if content.get("trial") is not None:
+            self.trial = Trial.restored(self, arrays, content["trial"], resolved, head)
 
     def _take(self, found: dict[str, Any]) -> None:
         if (found.get("held") is None) != (found.get("held_targets") is None):
             raise ValueError("the held rows do not fit")
         found["forgotten"] = found["forgotten"] or 0
         super()._take({name: value for name, value in found.items() if name != "n_seen"})
-
-
-def _checked_history(history: Any, n_seen: int, width: int) -> list[dict[str, Any]]:
-    """Return the record of a file, or raise where it is none."""
-    if not isinstance(history, list):
-        raise ValueError("its record of restarts is damaged")
-    for entry in history:
-        moved = isinstance(entry, dict) and entry.keys() - {"relevance"} == {"rows", "columns"}
-        drift = isinstance(entry, dict) and entry.keys() == {"rows", "after", "losses"}
-        told = entry["columns" if moved else "losses"] if moved or drift else None
-        if not isinstance(told, list) or type(entry["rows"]) is not int or not 0 < entry["rows"] <= n_seen:
-            raise ValueError("its record of restarts is damaged")
-        kind, high = (int, width - 1) if moved else (float, 1.0)
-        known = all(type(one) is kind and 0 <= one <= high for one in told)
-        if not known or (drift and (len(told) != 2 or type(entry["after"]) is not int or entry["after"] < 1)):
-            raise ValueError("its record of restarts is damaged")
-        parts = entry.get("relevance", [0.0] * width)
-        if not isinstance(parts, list) or len(parts) != width or not all(isinstance(one, float) for one in parts):
-            raise ValueError("its record of restarts is damaged")
-    return history
 
 
 def with_width_one(kernel: Any) -> Any:

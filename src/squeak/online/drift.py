@@ -87,12 +87,6 @@ class LossWatch(Stored):
         """Return one of its own in the same state; arrays are shared, for none is changed in place."""
         return copy(self)
 
-    @property
-    def room(self) -> int:
-        """So many rows can be seen at least before any but the last of them raises an alarm."""
-        waiting = 0 if self.labels else CELL - len(self.first)
-        return waiting or CELL - self.rounds
-
     def see(self, said: Array, targets: Array) -> int:
         """Take note of predictions and targets, shape (n, outputs), up to an alarm; returns how many that are."""
         self.alarm, at, n = None, 0, len(said)

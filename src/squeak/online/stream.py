@@ -225,19 +225,20 @@ class Stream(Stored):
         assert self.learner is not None
         if self.watch is None:
             return self.learner.learn(self.as_seen(X), targets)
-        learner, watch, trial = self.learner.copy(), self.watch.copy(), None
-        if self.trial is not None:
-            trial, rows = self.trial.copy(), slice(0, min(self.trial.left, watch.room))
-            X, targets = take(X, rows), targets[rows]
-        said: Array = learner.learn(self.as_seen(X), targets)
-        said = said if trial is None else trial.learn(X, targets, said)
-        seen = watch.see(said, targets)
+        watch, left = self.watch.copy(), len(targets) if self.trial is None else self.trial.left
+        said, after = self._learned(take(X, slice(0, left)), targets[:left])
+        seen = watch.see(said, targets[:left])
         if seen < len(said):
-            learner = self.learner.copy()
-            said = learner.learn(self.as_seen(take(X, slice(0, seen))), targets[:seen])
-        # at once: an interrupt leaves the rows learned or not
-        self.__dict__.update(learner=learner, watch=watch, trial=trial)
+            said, after = self._learned(take(X, slice(0, seen)), targets[:seen])
+        self.__dict__.update(after, watch=watch)  # at once: an interrupt leaves the rows learned or not
         return said
+
+    def _learned(self, X: Rows, targets: Array) -> tuple[Array, dict[str, Any]]:
+        """Return the predictions of rows, and what learner and trial become by learning them."""
+        assert self.learner is not None
+        learner, trial = self.learner.copy(), None if self.trial is None else self.trial.copy()
+        said: Array = learner.learn(self.as_seen(X), targets)
+        return said if trial is None else trial.learn(X, targets, said), {"learner": learner, "trial": trial}
 
     def _heed_alarm(self, X: Rows) -> None:
         """Where the watch has just raised an alarm, begin anew beside what was; ``X``: some rows.

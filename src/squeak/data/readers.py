@@ -211,11 +211,9 @@ class ArrayReader(MemoryReader):
 class TableReader(MemoryReader):
     """Rows of a pandas, polars or Arrow table in memory."""
 
-    held = True
-
     def __init__(self, table: Any, target: Any = None) -> None:
         self.table: Any = as_table(table)
-        self.names = list(self.table.column_names)
+        self.names, self.held = list(self.table.column_names), True
         self.float32 = {field.name for field in self.table.schema if str(field.type) in ("float", "halffloat")}
         check_names(self.names, "")
         shape = (int(self.table.num_rows), len(self.names))

@@ -252,7 +252,7 @@ def _times_table(times: dict[str, Any]) -> str:
         return "They have not been measured yet: `python -m benchmarks tables --times`, on a quiet machine."
     methods = [name for name in METHODS if any(name in facts["fit"] for facts in times["tables"].values())]
     lines = [
-        f"Seconds of fit and of prediction on {times['threads']} threads, split 0; medians of {times['rounds']} rounds, every fit in a process of its own. Memory is the peak of our fit beyond the rows.",
+        f"Seconds of fit and of prediction on {times['threads']} threads, split 0; {'one round' if times['rounds'] == 1 else 'medians of ' + str(times['rounds']) + ' rounds'}, every fit in a process of its own. Memory is the peak of our fit beyond the rows.",
         "",
         "| table | " + " | ".join(METHODS[name].title for name in methods) + " | our memory |",
         "|---|" + "---|" * (len(methods) + 1),

@@ -165,9 +165,10 @@ below goes far beyond what was run: it is an **extrapolation** from {known.secon
 
 
 def plan_beside_runs(found: dict[str, Any]) -> str:
-    """Return the tables of docs/scale.md with plans beside runs: commands by the clock, stages by the processor's."""
+    """Return the tables of docs/scale.md with plans beside runs: whole runs by the clock, stages by the processor's."""
     tables = []
-    for key, unit in (("commands", "time"), ("stages", "processor time on one thread")):
+    units = {"commands": "time", "scale": "time", "stages": "processor time on one thread"}
+    for key, unit in units.items():
         lines = [f"| run | {unit}, predicted | measured | predicted / measured |", "|---|---|---|---|"]
         for one in found.get(key, []):
             ratios = sorted(one.get("ratios", [one["predicted_seconds"] / one["seconds"]]))

@@ -2,8 +2,9 @@
 
 Two cores, which four workers share. Commands are run as new processes: first the plan, then what it was about; the
 time is that of the whole process. ``stages`` compares the stages of a fit in processor seconds on one thread, which
-other work on the machine hardly changes. The calibration's numbers are kept, and the table of the docs out to 10¹²
-rows is computed from them: an extrapolation. ``--parts`` measures some of it and keeps the rest as it was.
+other work on the machine hardly changes. ``scale`` predicts the runs of ``results/scale.json`` whose rows are made
+as they are read. The calibration's numbers are kept, and the table of the docs out to 10¹² rows is computed from
+them: an extrapolation. ``--parts`` measures some of it and keeps the rest as it was.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ import numpy as np
 
 from benchmarks.cluster import on_workers
 from benchmarks.common import RESULTS, save
-from benchmarks.scale import Make
+from benchmarks.scale import ALPHA, Make, source_of
 from benchmarks.scaling import make_rows
 
 LENGTHS, WORKERS, DIM, ATOMS = (100_000, 1_000_000, 10_000_000), (1, 2, 4), 8, 500
-PARTS = ("commands", "stages", "workers", "large")
+PARTS = ("commands", "stages", "scale", "workers", "large")
 ROW_GROUP = 100_000
 UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 LEARN = ["--kernel", "rbf", "--length-scale", "5", "--max-atoms", str(ATOMS), "--scale", "none"]
@@ -181,6 +182,31 @@ def against_stages(rows: int) -> list[dict[str, Any]]:
     return records
 
 
+def against_scale() -> list[dict[str, Any]]:
+    """Predict the runs of the scale benchmark in which rows are made as they are read, beside what they took."""
+    import squeak
+    from squeak.cli import forecast
+    from squeak.kernels import RBF
+
+    records = []
+    for one in json.loads((RESULTS / "scale.json").read_text())["runs"]:
+        source, common = source_of(one["rows"], Make(), Path()), {"max_atoms": one["max_atoms"], "random_state": 0}
+        if one["stage"] == "dictionary":
+            planned = forecast.of_dictionary(source, squeak.Squeak(RBF(5.0), **common), None, 0.0)
+        elif one["stage"] == "ridge, two passes":
+            planned = forecast.of_fit(source, squeak.KernelRidge(RBF(5.0), alpha=ALPHA, **common), None, 0.0)
+        else:
+            continue
+        seconds = sum(spent for stage, spent in planned.stages.items() if stage != "start")  # not in the run's time
+        found = {"what": one["stage"], "rows": one["rows"], "predicted_seconds": seconds, "seconds": one["seconds"]}
+        records.append(found)
+        print(
+            f"  {one['stage']}, {one['rows']:,} rows: {seconds:.1f} s predicted, {one['seconds']:.1f} measured",
+            flush=True,
+        )
+    return sorted(records, key=lambda found: (found["what"], found["rows"]))
+
+
 def against_workers() -> dict[str, Any]:
     """Predict and run dictionaries on workers of this machine, from made rows alone."""
     import squeak
@@ -245,6 +271,8 @@ def run(options: list[str] | None = None) -> None:
             known["commands"] = [old for old in known.get("commands", []) if old["what"] not in names] + fresh
         elif part == "stages":
             known["stages"] = against_stages(int(given.rows))
+        elif part == "scale":
+            known["scale"] = against_scale()
         elif part in PARTS:
             known |= against_workers() if part == "workers" else extrapolated()
         else:

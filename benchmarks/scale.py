@@ -279,12 +279,16 @@ def run(options: list[str] | None = None) -> None:
             n = min(rows, PARQUET_ROWS) if "Parquet" in name else rows
             found = in_process(name, n, given.atoms, folder) | {"asked": rows, "max_atoms": given.atoms}
             if "killed" in name:
-                never = [old.get("bits") for old in known if (old["stage"], old["asked"]) == ("dictionary", rows)]
+                never = [old.get("bits") for old in known if _key(old) == ("dictionary", rows, given.atoms)]
                 found["same_bits"] = never == [found["bits"]]
-            known = [old for old in known if (old["stage"], old["asked"]) != (name, rows)] + [found]
+            known = [old for old in known if _key(old) != _key(found)] + [found]
             print(f"  {name}: {found['seconds']:.1f} s, {found['rows_a_second']:,.0f} rows a second", flush=True)
             save("scale", {"runs": known})
     write_page()
+
+
+def _key(found: dict[str, Any]) -> tuple[str, int, int]:
+    return found["stage"], found["asked"], found["max_atoms"]
 
 
 def write_page() -> None:
@@ -295,7 +299,10 @@ def write_page() -> None:
         "| rows | stage | seconds | rows per second | slowest and fastest twentieth of the time, relative to the mean | peak memory | growth after a tenth | result |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    lines += [line_of(found) for found in sorted(runs, key=lambda one: (one["rows"], order[one["stage"]]))]
+    lines += [
+        line_of(found)
+        for found in sorted(runs, key=lambda one: (one["rows"], order[one["stage"]], one["max_atoms"]))
+    ]
     picture = "![Speed and memory over the time of the largest runs](images/bench_scale.png)"
     text = "\n" + "\n".join([*lines, "", picture]) + "\n"
     log = RESULTS / "chaos.jsonl"
@@ -315,7 +322,9 @@ def line_of(found: dict[str, Any]) -> str:
     result = {
         "kills": lambda value: f"killed {value} times, {'the same' if found['same_bits'] else 'OTHER'} bits",
         "accuracy": lambda value: f"ε̂ {value:.3f} on a sample, {found['atoms']} atoms",
-        "error": lambda value: f"error {value:.4f}",
+        "error": lambda value: (
+            f"error {value:.4f}, {ONLINE_ATOMS if found['stage'] == 'online' else found['max_atoms']} atoms"
+        ),
         "rows_written": lambda value: f"{value:,} rows written",
     }
     told = next((words(found[key]) for key, words in result.items() if key in found), "–")

@@ -94,13 +94,13 @@ def test_a_mixture_that_does_not_share_breaks_the_bound(monkeypatch):
     y = np.ones(n)
     said = np.where(np.arange(n) < n // 2, [[1.0], [-1.0]], [[-1.0], [1.0]])
     assert gap(said, y, 0.01, 1) <= 1.0
-    honest = MixedLearner.learn_round
+    honest = MixedLearner.learn_rounds
 
     def selfish(self, said, y):
         self.share = 0.0
         return honest(self, said, y)
 
-    monkeypatch.setattr(MixedLearner, "learn_round", selfish)
+    monkeypatch.setattr(MixedLearner, "learn_rounds", selfish)
     assert gap(said, y, 0.01, 1) > 10.0
 
 

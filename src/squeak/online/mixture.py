@@ -107,15 +107,14 @@ class MixedLearner(SharedWeights):
             part, after = slice(at, at + LARGEST_PART), self.copy()
             rows, some = take(X, part), targets[part]
             said = self._said([one.learn(rows, some) for one in after.learners])
-            for i, y in enumerate(some):
-                predictions[at + i] = after.learn_round(said[i], y)
+            predictions[part] = after.learn_rounds(said, some)
             self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
         return predictions
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        said = self._said([[one.learn_row(x, targets)] for one in self.learners])[0]
-        return list(self.learn_round(said, np.array(targets)).tolist())
+        said = self._said([[one.learn_row(x, targets)] for one in self.learners])
+        return list(self.learn_rounds(said, np.array([targets]))[0].tolist())
 
     def _said(self, said: list[Any]) -> Array:
         """Return what the experts say, shape (n, experts, outputs), within the bound where one is given."""

@@ -84,8 +84,7 @@ class Trial(SharedWeights):
 
     def _rounds(self, was: Array, targets: Array, said: Array) -> Array:
         both = np.stack([was, said], axis=1)
-        judged = self._clipped(both)
-        return np.array([self.learn_round(*one) for one in zip(both, targets, judged, strict=True)])
+        return self.learn_rounds(both, targets, self._clipped(both))
 
     def parts_beside(self, resolved: Any) -> Parts:
         """Return the trial for a file; ``resolved``: the kernel of the stream that began anew."""

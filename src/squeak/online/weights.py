@@ -49,25 +49,33 @@ class SharedWeights(Stored):
         """Return what experts say within the bound, where one is given."""
         return said if self.grows else np.clip(said, -self.bound, self.bound)
 
-    def learn_round(self, said: Array, y: Array, judged: Array | None = None) -> Array:
-        """Return the prediction of the mixture, shape (outputs,), then let the weights learn from the target.
+    def learn_rounds(self, said: Array, targets: Array, judged: Array | None = None) -> Array:
+        """Return the predictions of the mixture, shape (n, outputs); after each the weights learn from its target.
 
-        ``judged``: what losses are taken of, where that is not what the experts say.
+        ``said``: what the experts say, shape (n, experts, outputs). ``judged``: what losses are taken of, where
+        that is something else.
         """
-        prediction: Array = np.sum(self.weights * said, axis=0)
-        unit = math.sqrt(8.0) * self.bound
-        if self.grows:  # the root of the mean square, so that targets of any size are learned alike
-            part = 1.0 / (min(self.n_seen, ERROR_ROWS) + 1)
-            self.error = math.hypot(
-                math.sqrt(1.0 - part) * self.error, math.sqrt(part) * float(np.abs(prediction - y).max())
-            )
-            unit = math.sqrt(20.0) * self.error
-        self.n_seen += 1
-        if unit > 0.0:
-            losses = (((said if judged is None else judged) - y) / unit) ** 2
-            kept = self.weights * np.exp(losses.min(axis=0) - losses)
-            self.weights = (1.0 - self.share) * kept / kept.sum(axis=0) + self.share / len(said)
-        return prediction
+        away = (said if judged is None else judged) - targets[:, None]
+        weights, before, evenly = self.weights, np.empty(said.shape), self.share / len(self.weights)
+        likely = None if self.grows else _likely(away / (math.sqrt(8.0) * self.bound))
+        for i in range(len(said)):
+            before[i] = weights
+            if likely is not None:
+                kept = weights * likely[i]
+            else:
+                self._see(np.abs((weights * said[i]).sum(axis=0) - targets[i]).max(), self.n_seen + i)
+                if self.error == 0.0:
+                    continue
+                kept = weights * _likely(away[i] / (math.sqrt(20.0) * self.error))
+            weights = kept * ((1.0 - self.share) / kept.sum(axis=0)) + evenly
+        self.weights = weights
+        self.n_seen += len(said)
+        return np.asarray((before * said).sum(axis=1))
+
+    def _see(self, error: float, rounds: int) -> None:
+        """Take an error into the root of the mean square, so that targets of any size are learned alike."""
+        part = 1.0 / (min(rounds, ERROR_ROWS) + 1)
+        self.error = math.hypot(math.sqrt(1.0 - part) * self.error, math.sqrt(part) * float(error))
 
     def _sizes(self) -> dict[str, int]:
         return {"experts": self.weights.shape[0], "outputs": self.weights.shape[1]}
@@ -78,3 +86,9 @@ class SharedWeights(Stored):
         if found["error"] is None:  # older versions went by the largest target
             found["error"] = math.sqrt(0.4) * found["bound"]
         super()._take(found)
+
+
+def _likely(away: Array) -> Array:
+    """Return exp(−loss) of every expert, beside that of the best one; the experts are the last axis but one."""
+    losses = away**2
+    return np.asarray(np.exp(losses.min(axis=-2, keepdims=True) - losses))

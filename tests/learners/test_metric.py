@@ -6,7 +6,7 @@ import pytest
 
 import squeak
 from squeak import KernelClassifier, KernelRidge
-from squeak.kernels import RBF, Laplacian, Matern, Polynomial
+from squeak.kernels import RBF, Laplacian, Matern, Metric, Polynomial
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +97,33 @@ def test_a_target_that_is_noise_is_predicted_no_worse_than_by_its_mean(table):
         model.fit(X[:1000], y[:1000])
     error = np.mean((model.predict(X[1000:]) - y[1000:]) ** 2)
     assert error < 1.02 * np.mean((y[:1000].mean() - y[1000:]) ** 2)
+
+
+@pytest.mark.parametrize("learner", [KernelRidge, KernelClassifier])
+def test_a_full_map_is_learned_by_every_learner(learner, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 4))
+    y = np.sin(2 * (X[:, 0] + X[:, 1]))
+    y = y if learner is KernelRidge else y > 0
+    kernel = Metric(RBF("learned"))
+    model = learner(kernel, alpha=0.1, max_atoms=60, random_state=0).fit(X[:600], y[:600])
+    plain = learner(RBF("learned"), alpha=0.1, max_atoms=60, random_state=0).fit(X[:600], y[:600])
+    assert model.dictionary_.kernel.T.shape == (4, 4)
+    assert 1.0 - model.score(X[600:], y[600:]) < 0.7 * (1.0 - plain.score(X[600:], y[600:]))
+    model.save(tmp_path / "m.sqk")
+    np.testing.assert_array_equal(squeak.load(tmp_path / "m.sqk").predict(X), model.predict(X))
+
+
+def test_a_width_is_looked_for_behind_a_map_that_is_given(table):
+    X, y = table
+    T = np.eye(5)[:2]
+    for word in ("auto", "learned"):
+        behind = KernelRidge(Metric(RBF(word), T), alpha=0.1, max_atoms=60, random_state=0).fit(X, y)
+        alone = KernelRidge(RBF(word), alpha=0.1, max_atoms=60, random_state=0).fit(X[:, :2], y)
+        np.testing.assert_array_equal(behind.dictionary_.kernel.T, T)
+        np.testing.assert_allclose(
+            behind.dictionary_.kernel.kernel.length_scale, alone.dictionary_.kernel.length_scale
+        )
+        np.testing.assert_allclose(behind.predict(X), alone.predict(X[:, :2]), atol=1e-8)
+    same = KernelRidge(Metric(RBF("auto")), alpha=0.1, max_atoms=60, random_state=0).fit(X, y)
+    assert isinstance(same.dictionary_.kernel, RBF)

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import squeak
 from squeak.kernels import RBF
@@ -11,6 +12,7 @@ from squeak.online import (
     ConKonsRegressor,
     FOGDClassifier,
     MixedKonsClassifier,
+    MixedKonsRegressor,
     ProsNKonsClassifier,
 )
 
@@ -167,6 +169,42 @@ def test_dictionaries_that_wait_are_saved(tmp_path):
     assert model.n_pending_ == again.n_pending_ == 0
     row = np.zeros((1, model.n_features_in_))
     assert model.decision_function(row) == again.decision_function(row)
+
+
+def test_values_of_any_kind_wait_and_are_saved(tmp_path):
+    """Numbers of numpy, gaps, huge numbers and names that are whole numbers come back from a file as they were."""
+    model = ConKonsRegressor(random_state=0)
+    for t in range(5):
+        model.learn_one({0: float(t), "to": "LIL", "km": 1e160}, 1.0 + t)
+    given = [float("nan"), None, np.float32(2), np.int64(2), np.bool_(True), 1e308, "text"]
+    for number, value in enumerate(given):
+        model.predict_one({0: value, "to": None, "km": -1e308}, id=np.int64(number))
+    model.save(tmp_path / "m.sqk")
+    again = squeak.load(tmp_path / "m.sqk")
+    for number in range(len(given)):
+        for one in (model, again):
+            one.learn_one(id=number, y=2.0)
+    probe = {0: 2.0, "to": "LIL", "km": 3.0}
+    assert model.predict_one(probe) == again.predict_one(probe)
+    with pytest.raises(ValueError, match="column 0 of the row is inf"):
+        ConKonsRegressor().predict_one({0: float("inf")}, id="a")
+    with pytest.raises(TypeError, match="text or a whole number"):
+        model.learn_one(id=[1], y=1.0)
+
+
+def test_rows_of_any_size_are_saved(tmp_path):
+    X = np.random.default_rng(0).random((300, 2))
+    X[0], X[150] = 1e300, -1e308
+    for maker in (ConKonsRegressor, MixedKonsRegressor):
+        model = maker(random_state=0).partial_fit(X, X[:, 0].clip(0, 1))
+        model.predict_one([1e300, 1.0], id=1)
+        model.save(tmp_path / "m.sqk")
+        again = squeak.load(tmp_path / "m.sqk")
+        for one in (model, again):
+            one.learn_one(id=1, y=0.5)
+        np.testing.assert_array_equal(model.predict(X), again.predict(X))
+        with pytest.raises(NotFittedError, match="nothing to save"):
+            maker().save(tmp_path / "none.sqk")
 
 
 def rides(n=400):

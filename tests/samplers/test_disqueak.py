@@ -342,7 +342,7 @@ def test_new_parts_are_merged_into_a_saved_dictionary(X, tmp_path):
 
 
 BAD = {
-    "empty part": ([lambda: np.ones((3, 2)), lambda: iter([])], "part 1: there are no rows"),
+    "no rows at all": ([lambda: iter([]), lambda: iter([])], "there are no rows"),
     "other columns": ([lambda: np.eye(2), lambda: np.ones((3, 4))], r"part 1|columns"),
     "NaN": ([lambda: np.eye(2), lambda: np.full((3, 2), np.nan)], "part 1: row 0, column 0 is nan"),
 }
@@ -353,6 +353,21 @@ def test_a_bad_part_gets_one_error_that_names_it(what):
     parts, message = BAD[what]
     with pytest.raises(ValueError, match=message):
         learn(n_leaves=None).fit(parts)
+
+
+@pytest.mark.parametrize("empty", [[0], [1], [3], [0, 1], [2, 3], [0, 1, 2]])
+def test_parts_without_rows_are_left_out(X, empty, tmp_path):
+    pieces = [X[:0] if number in empty else X[100 * number : 100 * number + 100] for number in range(4)]
+    parts = [(lambda rows=rows: iter([rows] if len(rows) else [])) for rows in pieces]
+    kept = [part for number, part in enumerate(parts) if number not in empty]
+    for leaf in (None, "exact"):
+        found = learn(n_leaves=None, leaf=leaf).fit(parts, checkpoint=tmp_path / str(leaf)).dictionary_
+        again = learn(n_leaves=None, leaf=leaf).fit(parts, checkpoint=tmp_path / str(leaf)).dictionary_
+        assert found.n_seen == 100 * len(kept)
+        np.testing.assert_array_equal(found.atoms, again.atoms)
+        rows = np.concatenate([piece for piece in pieces if len(piece)])
+        np.testing.assert_array_equal(rows[found.indices], found.atoms)
+        assert accuracy(found, rows) < 1.3
 
 
 def test_a_damaged_file_in_the_middle_is_named(X, tmp_path):

@@ -25,6 +25,9 @@ LARGEST = 1e150
 HUGE = 1e300
 """No number that is only added up is larger."""
 
+ANY = 1.7976931348623157e308
+"""The largest finite number: for rows as they came, before anything was multiplied."""
+
 LEAST = 1e-100
 """No positive number of a state is lower: others are divided by it and by its square root."""
 

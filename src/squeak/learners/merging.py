@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from squeak.core.rows import same_rows
 
@@ -61,23 +62,40 @@ class MergesSums:
         >>> bool(np.abs(merged.predict(X) - whole.predict(X)).max() < 1e-6)
         True
         """
+        for number, model in enumerate((self, *others)):
+            if type(model) is not type(self):
+                raise TypeError(f"argument {number} is a {type(model).__name__}, not a {type(self).__name__}")
+            check_is_fitted(model, "dual_coef_", msg="a model that is to be merged is not fitted")
         stream = self._after_fit()
         if self.alpha == "auto" or np.any(stream.intercept):
             raise ValueError("models with alpha='auto' or with an intercept hold no sums that could be added")
         total = stream.equations
         for number, other in enumerate(others, 1):
-            if type(other) is not type(self):
-                raise TypeError(f"model {number} is a {type(other).__name__}, the first a {type(self).__name__}")
             theirs, alpha = other._after_fit(), other.alpha
             if alpha != self.alpha:
-                raise ValueError(f"model {number} has the alpha {alpha!r}, the first {self.alpha!r}")
+                raise ValueError(f"argument {number} has the alpha {alpha!r}, this model {self.alpha!r}")
             mine, its = self.dictionary_, other.dictionary_
             if its.kernel != mine.kernel or not same_rows(its.atoms, mine.atoms):
-                raise ValueError(f"model {number} has other atoms than the first: give all of them one dictionary")
+                raise ValueError(f"argument {number} has other atoms than this model: give all one dictionary")
+            if its.preprocessing != mine.preprocessing:
+                raise ValueError(
+                    f"the rows of argument {number} were preprocessed in another way than those of this model: "
+                    "fit each from squeak.rows(..., preprocessing=first.preprocessing)"
+                )
+            if _names_of(other) != _names_of(self):
+                raise ValueError(f"argument {number} has other columns than this model, or in another order")
             if theirs.equations.moment.shape != total.moment.shape or np.any(theirs.intercept):
-                raise ValueError(f"model {number} has other outputs than the first, or an intercept")
+                raise ValueError(f"argument {number} has other outputs than this model, or an intercept")
             total = total.plus(theirs.equations)
         found: Any = clone(self)
-        found.n_features_in_ = getattr(self, "n_features_in_", None)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(found, name, getattr(self, name))
         found._take(replace(stream, equations=total, drawn=None))
         return cast(Self, found)
+
+
+def _names_of(model: Any) -> list[str] | None:
+    """Return the names of a model's columns, where it was fitted to a table."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]

@@ -30,7 +30,7 @@ from squeak.learners.metric import gradient_product
 from squeak.learners.normal import UNKNOWN, NormalEquations, residual_sum
 from squeak.learners.rows import all_or_nothing
 from squeak.learners.tiles import atom_values
-from squeak.learners.tuning import alpha_grid, searched_kernel, wants_search
+from squeak.learners.tuning import alpha_grid, asked_width, searched_kernel, wants_search
 from squeak.learners.warning import first_rows, warn_if_alpha_at_edge, warn_if_width_at_edge
 from squeak.samplers.dictionary import Dictionary
 
@@ -149,9 +149,9 @@ class RidgeLearner(DictionaryLearner):
         kernel = self._own_kernel()
         if self.dictionary is None and wants_search(kernel):
             asked, seed = kernel, draw_seed(self.random_state)
-            looked_at = first_rows(data) if asked.length_scale == "auto" else data
+            looked_at = first_rows(data) if asked_width(asked) == "auto" else data
             kernel = searched_kernel(asked, looked_at, lambda y: y, seed, self.verbose)
-            if isinstance(looked_at, ArrayTraining) and asked.length_scale == "auto":
+            if isinstance(looked_at, ArrayTraining) and asked.get_params(deep=False).get("length_scale") == "auto":
                 warn_if_width_at_edge(asked, kernel, looked_at)
         ridge = None if self.alpha == "auto" else float(self.alpha)
         return self._choose_dictionary(data, kernel, ridge)

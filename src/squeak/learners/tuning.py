@@ -79,8 +79,13 @@ def leave_one_out(data: Any, features: Features, spectrum: Spectrum, alphas: Arr
 
 def wants_search(kernel: Any) -> bool:
     """Tell whether a kernel's width, or its linear map, is to be searched for."""
+    return asked_width(kernel) in ("auto", "learned")
+
+
+def asked_width(kernel: Any) -> str | None:
+    """Return the word that a kernel, or the one in a metric, has for its width; None where that is a number."""
     width = getattr(getattr(kernel, "kernel", kernel), "length_scale", None)
-    return isinstance(width, str) and width in ("auto", "learned")
+    return width if isinstance(width, str) else None
 
 
 def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: int = 0) -> Any:
@@ -100,7 +105,13 @@ def searched_kernel(kernel: Any, data: Training, y_of: Any, seed: int, verbose: 
     """
     if not wants_search(kernel):
         return kernel
-    by_column = isinstance(kernel, Metric) or kernel.length_scale == "learned"
+    by_column = asked_width(kernel) == "learned"
+    if isinstance(kernel, Metric) and kernel.T is None and not by_column:
+        return searched_kernel(kernel.kernel, data, y_of, seed, verbose)
+    if isinstance(kernel, Metric) and kernel.T is not None:  # the map is given: the width is looked for behind it
+        X, y, weight = _some_rows(data, seed, METRIC_ROWS if by_column else SEARCH_ROWS)
+        mapped = ArrayTraining(kernel.mapped(X), y, weight)
+        return Metric(searched_kernel(kernel.kernel, mapped, y_of, seed, verbose), kernel.T)
     X, y, weight = _some_rows(data, seed, METRIC_ROWS if by_column else SEARCH_ROWS)
     targets = np.asarray(y_of(y), dtype=np.float64).reshape(n_rows(X), -1)
     targets = targets - np.average(targets, axis=0, weights=weight)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from squeak.core import state, storage
 from squeak.core.described import estimator_from, params_to_data, restored_kernel, stored_kernel
@@ -74,6 +75,7 @@ class InFiles(Saved, Estimator):
 
     def to_parts(self) -> Parts:
         """Return the parts for a file; see :meth:`squeak.Dictionary.to_parts`."""
+        check_is_fitted(self, "_stream", msg="%(name)s has learned no row yet: there is nothing to save")
         stream = self._stream
         arrays, content = stream.to_parts()
         encoding, described = preprocessing_parts(stream.preprocessing)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.state import LARGEST
+from squeak.core.state import ANY, plain
 from squeak.core.types import Array
 
 SPARE = 32
@@ -77,7 +77,13 @@ class RecordColumns:
         for name, value in self.numbers(x).items():
             if not isinstance(name, Value) and x[name] is not None and x[name] == x[name]:
                 count, mean = self._means.get(name, (0, 0.0))
-                self._means[name] = count + 1, mean + (value - mean) / (count + 1)
+                self._means[name] = count + 1, mean + value / (count + 1) - mean / (count + 1)
+
+    @staticmethod
+    def kept(x: dict[Any, Any]) -> dict[Any, Any]:
+        """Return a dictionary that a file can hold: with plain values, and None for what is not a number."""
+        found = {name: plain(value) for name, value in x.items()}
+        return {name: None if value != value else value for name, value in found.items()}
 
     def to_content(self) -> dict[str, Any]:
         """Return the state as JSON data."""
@@ -101,7 +107,7 @@ class RecordColumns:
             found._places[Value(name[0], name[2]) if len(name) == 3 else name[0]] = len(found._places)
         for name, count, mean in means:
             known = type(name) in (str, int) and type(count) is int and type(mean) is float
-            if not known or count < 1 or not abs(mean) <= LARGEST:
+            if not known or count < 1 or not abs(mean) <= ANY:
                 raise ValueError("the means of its features are damaged")
             found._means[name] = count, mean
         return found

@@ -33,7 +33,7 @@ from squeak.core.kernels import Kernel
 from squeak.core.rows import n_rows, take, width_of
 from squeak.core.saved import Layout, Parts
 from squeak.core.seeds import SAMPLE, coins
-from squeak.core.state import LARGEST, checked, numbers, parts, seed, whole, wholes
+from squeak.core.state import ANY, LARGEST, checked, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.data.scaling import CLIP, robust_scale
 from squeak.online.learner import COINS_KEPT
@@ -77,7 +77,7 @@ class Scale:
             found = np.array([robust_scale(column) for column in rows.T], dtype=np.float64).reshape(-1, 2)
             spread = np.where(rows.min(axis=0) == rows.max(axis=0), np.inf, found[:, 1])
             rate = np.minimum(1.0 / np.where(np.isnan(spread), np.inf, spread), STEEPEST)
-        return cls(found[:, 0], rate)
+        return cls(np.nan_to_num(found[:, 0]), rate)  # a mean of two huge numbers overflows
 
     @property
     def spread(self) -> Array:
@@ -183,13 +183,13 @@ class Memory:
 
 REMEMBERED_PARTS = {
     "memory_start": whole(optional=True),
-    "scale_centre": numbers("d", optional=True),
+    "scale_centre": numbers("d", low=-ANY, high=ANY, optional=True),
     "scale_rate": numbers("d", low=0.0, high=STEEPEST, optional=True),
     "scale_relevance": numbers("d", low=LEAST_RELEVANCE, high=1.0, optional=True),
     "sample_numbers": wholes("sample"),
-    "sample_rows": numbers("sample", "d"),
+    "sample_rows": numbers("sample", "d", low=-ANY, high=ANY),
     "sample_targets": numbers("sample", "outputs"),
-    "latest_rows": numbers("latest", "d"),
+    "latest_rows": numbers("latest", "d", low=-ANY, high=ANY),
     "latest_targets": numbers("latest", "outputs"),
 }
 

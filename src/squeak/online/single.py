@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core.saved import Parts
-from squeak.core.state import checked, numbers
+from squeak.core.state import ANY, checked, numbers, plain
 from squeak.core.types import Array, Rows
 from squeak.online.checking import ChecksRows
 from squeak.online.records import RecordColumns
@@ -162,12 +163,13 @@ class SingleRows(ChecksRows):
 
     def _keep_pending(self, x: Any, name: str | int) -> None:
         """Keep a row by a name; beyond the limit the oldest is forgotten."""
-        if type(name) not in (str, int):
-            raise TypeError(f"id must be a text or a whole number; it is {name!r}")
         if sp.issparse(x) or not (isinstance(x, dict) or np.ndim(x) == 1):
             raise TypeError("only dense rows and dictionaries can wait for their targets")
-        row = dict(x) if isinstance(x, dict) else np.array(x, dtype=np.float64)
-        waiting = self._waiting
+        row = RecordColumns.kept(x) if isinstance(x, dict) else np.array(x, dtype=np.float64)
+        for column, value in row.items() if isinstance(row, dict) else enumerate(row.tolist()):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"column {column!r} of the row is {value}")
+        waiting, name = self._waiting, _checked_id(name)
         waiting.pop(name, None)
         waiting[name] = row
         while len(waiting) > self._most_pending:
@@ -180,6 +182,7 @@ class SingleRows(ChecksRows):
             return
         if x is not None:
             raise TypeError("pass a row, or the id of one that was predicted, not both")
+        name = _checked_id(name)
         if name not in self._waiting:
             kept = f"the last {self._most_pending:,} are kept until their targets come"
             raise ValueError(f"no row waits under the id {name!r}: {kept}, and each is learned once")
@@ -195,7 +198,7 @@ class SingleRows(ChecksRows):
             rows = [row for row in self._waiting.values() if not isinstance(row, dict)]
             arrays["pending_rows"] = np.array(rows).reshape(len(rows), -1 if rows else 0)
             content["pending"] = [
-                [name, row if isinstance(row, dict) else None] for name, row in self._waiting.items()
+                [name, list(row.items()) if isinstance(row, dict) else None] for name, row in self._waiting.items()
             ]
         return arrays, content
 
@@ -204,10 +207,20 @@ class SingleRows(ChecksRows):
             self._records = RecordColumns.from_content(content["records"], self.n_features_in_)
         waiting = content.get("pending", [])
         if waiting:
-            rows = iter(checked({"pending_rows": numbers("n", "d")}, arrays, {})["pending_rows"])
+            layout = {"pending_rows": numbers("n", "d", low=-ANY, high=ANY)}
+            rows = iter(checked(layout, arrays, {})["pending_rows"])
             for name, row in waiting:
-                if type(name) not in (str, int) or not (row is None or isinstance(row, dict)):
+                if type(name) not in (str, int) or not isinstance(row, dict | list | None):
                     raise ValueError("the rows that wait for their targets are damaged")
-                self._waiting[name] = np.array(next(rows)) if row is None else row
+                # older versions wrote dictionaries, whose names had all become texts
+                self._waiting[name] = np.array(next(rows)) if row is None else dict(row)
             if next(rows, None) is not None or len(self._waiting) != len(waiting):
                 raise ValueError("the rows that wait for their targets do not fit")
+
+
+def _checked_id(name: Any) -> str | int:
+    """Return the name of a row that waits, or raise."""
+    found = plain(name)
+    if type(found) not in (str, int):
+        raise TypeError(f"id must be a text or a whole number; it is {name!r}")
+    return found  # type: ignore[no-any-return]

@@ -25,8 +25,8 @@ from squeak.samplers.record import Record
 from squeak.samplers.squeak import Squeak
 from squeak.samplers.stream import StreamSampler
 from squeak.samplers.theory import squeak_oversampling
-from squeak.trees.parts import Part, PartError, SamePart
-from squeak.trees.run import Keep, NodeFacts, TreeRun, node_seed, numbered, read_part, tried
+from squeak.trees.parts import Part, SamePart
+from squeak.trees.run import Keep, NodeFacts, NoRows, TreeRun, first_rows, node_seed, numbered, tried
 from squeak.trees.tree import Tree, TreeShaped
 
 
@@ -63,30 +63,29 @@ def numbered_through(d: Dictionary, rows: list[int], label: str, preprocessing: 
 
 def run_leaf(
     part: Part, number: int, sampler: StreamSampler | None, plan: Plan, seed: int, retries: int
-) -> tuple[Dictionary, float]:
+) -> tuple[Dictionary | NoRows, float]:
     """Return the dictionary of a part and its effective dimension: a function of its arguments alone."""
 
-    def learn() -> tuple[Dictionary, float]:
+    def learn() -> tuple[Dictionary | NoRows, float]:
         if sampler is None:
             every = _exact(part, number, plan)
-            return every, every.effective_dimension()
+            return nothing if every is None else (every, every.effective_dimension())
         fresh: StreamSampler = clone(sampler).set_params(random_state=seed, source=str(number))
         for block in part.blocks():
             fresh.partial_fit(block)
-        if fresh.n_seen_ == 0:
-            raise PartError("there are no rows")
-        return fresh.dictionary_, fresh.effective_dimension_
+        return (fresh.dictionary_, fresh.effective_dimension_) if fresh.n_seen_ else nothing
 
-    found: tuple[Dictionary, float] = tried(part, learn, retries)
+    nothing = NoRows(((str(number), 0),)), 0.0
+    found: tuple[Dictionary | NoRows, float] = tried(part, learn, retries)
     return found
 
 
-def _exact(part: Part, number: int, plan: Plan) -> Dictionary:
+def _exact(part: Part, number: int, plan: Plan) -> Dictionary | None:
     rows: Rows | None = None
     for block in part.blocks():
         rows = block if rows is None else join(rows, block)
     if rows is None or n_rows(rows) == 0:
-        raise PartError("there are no rows")
+        return None
     n = n_rows(rows)
     return Dictionary(
         kernel=plan.kernel,
@@ -122,7 +121,7 @@ class DictionaryWork:
     plan: Plan
     name: str = "Disqueak"
 
-    def leaf(self, part: Part, number: int, seed: int, retries: int) -> tuple[Dictionary, float]:
+    def leaf(self, part: Part, number: int, seed: int, retries: int) -> tuple[Dictionary | NoRows, float]:
         """Return the dictionary of a part and its effective dimension."""
         return run_leaf(part, number, self.sampler, self.plan, seed, retries)
 
@@ -149,8 +148,8 @@ class Disqueak(TreeShaped, Coins, ScoreSampler):
     ----------
     kernel, ridge, oversampling, copies, max_atoms, eps, delta, n, source, random_state
         As in :class:`Squeak`; ``max_atoms`` holds at every node. A width or a ridge that has to be learned is
-        learned once, from the first rows of the first part. A schedule gives the ridge of a node from its number of
-        rows.
+        learned once, from the first rows of the first part that has some. A schedule gives the ridge of a node
+        from its number of rows.
     tree : "balanced", "sequential", Tree or nested tuples
         The order in which dictionaries are merged.
     n_leaves : int, optional
@@ -235,10 +234,10 @@ class Disqueak(TreeShaped, Coins, ScoreSampler):
         tree = self._tree_of(len(parts))
         retries = check_whole("retries", self.retries, 0)
         kernel = own_kernel(start.kernel if start is not None and self.kernel is None else self.kernel)
-        head = read_part(parts[0], lambda block: check_rows(block, kernel), retries)
+        first, head = first_rows(parts, lambda block: check_rows(block, kernel), retries)
         plan = self._make_plan(head, kernel)
         leaf = self._leaf_sampler(plan)
-        parts[0] = SamePart(parts[0], label_of(head), kernel)
+        parts[first] = SamePart(parts[first], label_of(head), kernel)
         label = label_of(head) if self.source is None else str(self.source)
         if start is not None:
             check_start(start, plan, preprocessing, label, width_of(head))

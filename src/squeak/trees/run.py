@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -69,7 +71,7 @@ class Keep:
     def save(self, node: int, d: Any) -> None:
         """Keep what a node came to."""
         path = self._path(node)
-        if path is not None:
+        if path is not None and not isinstance(d, NoRows):
             d.save(path)
 
 
@@ -100,15 +102,33 @@ def node_seed(seed: int, node: int) -> int:
     return int(generator_at(seed, NODE, node).integers(2**63))
 
 
-def read_part(part: Part, use: Callable[[Rows], Any], retries: int) -> Any:
-    """Return what ``use`` makes of the first block of a part, trying again where reading fails."""
+def first_rows(parts: Sequence[Part], use: Callable[[Rows], Any], retries: int) -> tuple[int, Any]:
+    """Return the number of the first part that has rows, and what ``use`` makes of its first block."""
 
-    def first() -> Any:
-        for block in part.blocks():
-            return use(block)
-        raise PartError("there are no rows")
+    def first_of(part: Part) -> list[Any]:
+        return [use(block) for block in islice(part.blocks(), 1)]
 
-    return tried(part, first, retries)
+    for number, part in enumerate(parts):
+        found = tried(part, partial(first_of, part), retries)
+        if found:
+            return number, found[0]
+    raise PartError("there are no rows")
+
+
+@dataclass(frozen=True)
+class NoRows:
+    """The value of a leaf without rows, or of nodes above such leaves alone."""
+
+    sources: tuple[tuple[str, int], ...]
+    n_seen: ClassVar[int] = 0
+    ridge: ClassVar[float] = 0.0
+
+    def __len__(self) -> int:
+        return 0
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return no arrays: nothing travels."""
+        return {}, {}
 
 
 def tried(part: Part, do: Callable[[], Any], retries: int) -> Any:
@@ -163,7 +183,7 @@ class TreeRun:
 
     def rows_of_leaves(self) -> list[int]:
         """Return the number of rows of each leaf."""
-        return [self._rows[leaf] for leaf in range(self.tree.n_leaves)]
+        return [self._rows.get(leaf, 0) for leaf in range(self.tree.n_leaves)]
 
     def result(self) -> tuple[Any, list[NodeFacts]]:
         """Run what is left to do; return the root's value and the facts of every node that was run or kept."""
@@ -243,11 +263,22 @@ def run_node(
     start = time.perf_counter()
     with engine.serial(), freed_memory_kept():
         if part is None:
-            found = [child[0] if isinstance(child, tuple) else child for child in children]
-            d, dimension = work.merge(found, seed)
+            d, dimension = _merged(
+                [child[0] if isinstance(child, tuple) else child for child in children], work, seed
+            )
         else:
             d, dimension = work.leaf(part, node, seed, retries)
     return d, facts_of(node, d, dimension, time.perf_counter() - start)
+
+
+def _merged(children: list[Any], work: Work, seed: int) -> tuple[Any, float]:
+    """Return the merge of the children that have rows, and its effective dimension."""
+    found = [child for child in children if not isinstance(child, NoRows)]
+    if len(found) > 1:
+        return work.merge(found, seed)
+    if found:
+        return found[0], found[0].effective_dimension()
+    return NoRows(tuple(source for child in children for source in child.sources)), 0.0
 
 
 def describe(result: tuple[Any, NodeFacts]) -> tuple[NodeFacts, tuple[tuple[str, int], ...]]:

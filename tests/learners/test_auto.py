@@ -411,3 +411,39 @@ def test_odd_classes_give_a_sane_model_by_default(kind):
     assert set(model.predict(rows)) <= set(classes)
     if kind == "the class among the columns":
         assert model.score(rows, classes) > 0.95
+
+
+def test_outputs_of_other_sizes_are_all_learned(tmp_path):
+    """Errors are summed over the outputs: without units of their own the largest one alone would count."""
+    X = np.random.default_rng(0).normal(size=(400, 4))
+    Y = np.column_stack([np.sin(3 * X[:, 0]), 1e6 * X[:, 1], np.full(400, 7.0)])
+    model = AutoRegressor(random_state=0).fit(X[:300], Y[:300])
+    said = model.predict(X[300:])
+    lost = np.mean((said - Y[300:]) ** 2, axis=0)
+    assert (lost[:2] < 0.02 * Y[:, :2].var(axis=0)).all()
+    np.testing.assert_allclose(said[:, 2], 7.0)
+    low, high = model.predict_interval(X[300:])
+    inside = ((low <= Y[300:]) & (Y[300:] <= high))[:, :2].mean(axis=0)
+    assert (inside > 0.8).all()
+    model.save(tmp_path / "m.sqk")
+    np.testing.assert_array_equal(squeak.load(tmp_path / "m.sqk").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("unit", [2.0**-700, 2.0**500])
+def test_targets_of_any_size_give_the_same_model(unit):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = np.sin(2 * X[:, 0])
+    usual, unusual = (AutoRegressor(random_state=0).fit(X, factor * y).predict(X) for factor in (1.0, unit))
+    np.testing.assert_allclose(unusual / unit, usual, rtol=1e-6, atol=1e-6)
+
+
+def test_limits_tell_of_noise_and_of_a_budget():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 4)), rng.normal(size=400)
+    noise = AutoRegressor(random_state=0).fit(X, y)
+    assert ["the mean is more than half" in words for words in noise.limits_] == [True]
+    assert not noise.relevance_.any()
+    assert np.ptp(noise.predict(X)) == 0.0
+    hurried = AutoRegressor(time_budget=1e-6, leaf_rows=100, random_state=0).fit(X, y)
+    assert any("time_budget ended the search after 1 of" in words for words in hurried.limits_)
+    assert any("too short for local experts" in words for words in hurried.limits_)

@@ -24,6 +24,7 @@ from squeak.learners.intervals import check_coverage, interval
 from squeak.learners.leaves import scores_of
 from squeak.learners.rows import all_or_nothing
 from squeak.learners.spread import floored
+from squeak.learners.units import Units, as_columns
 
 LEAST_SLOPE = 1e-3
 """Where probabilities rise no faster with the scores, of the size of 1, the most frequent class is predicted."""
@@ -114,7 +115,11 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         self._check()
         table = self._numbers(X, y, sample_weight, classes=False)
         self.dimensions_ = table.y.ndim
-        self._compose(table, table.y.reshape(len(table.X), -1))
+        units = Units.of(table.y.reshape(len(table.X), -1), table.weight)
+        self._compose(table if units is None else table.coded(units), (units or as_columns)(table.y))
+        if units is not None:
+            self.everywhere_, self.spread_ = units.back(self.everywhere_), units.back(self.spread_)
+            self.experts_ = [units.back(expert) for expert in self.experts_]
         return self
 
     @by_blocks

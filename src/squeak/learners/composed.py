@@ -221,6 +221,8 @@ def compose(
         )
         experts_of = LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0])
         tried(experts_of, "", atoms_for(leaf_rows, max_atoms), every)
+    elif n > WHOLE * leaf_rows:
+        search.limits.append("time_budget was too short for local experts, which often pay with so many rows")
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     values.append(np.broadcast_to(mean, values[0].shape))
     beside = None if weight is None else weight[back]
@@ -243,6 +245,7 @@ def compose(
     residual = y[back] - blended
     spread, scores = spread_of(found[0].kernel, X[back], residual, seed)
     slopes = gradient_product(found[0].kernel, tuning.atoms, found[0].coef, tuning.X[:4000], full=False)
+    slopes *= shares[-1] < 1.0  # a constant does not depend on any column
     return Composed(
         tree,
         experts,
@@ -289,6 +292,8 @@ def _searched(
         return found
 
     tried = [one for one in engine.map_ordered(at, list(DEFAULT_KERNELS)) if one is not None]
+    if len(tried) < len(DEFAULT_KERNELS):
+        search.limits.append(f"time_budget ended the search after {len(tried)} of {len(DEFAULT_KERNELS)} kernels")
     for trial, seconds in tried:
         error = float(np.sqrt(trial.error)) / size
         search.stages.append(
@@ -356,12 +361,12 @@ def _mean_only(X: Array, y: Array, weight: Array | None) -> Composed:
 
 def _say_limits(search: Search, found: list[Trial], shares: Array) -> None:
     best = found[0]
-    if best.at_edge and best.alpha < 1e-6:
+    if best.at_edge and best.alpha < 1e-6 and shares[-1] <= 0.5:
         search.limits.append(
             "the penalty is at the lower end of its range: there is hardly any noise, so more rows, or more atoms "
             "where max_atoms limits them, would help more"
         )
-    elif best.at_edge:
+    elif best.at_edge and best.alpha >= 1e-6:
         search.limits.append(
             "the penalty is at the upper end of its range: the columns tell little of the target, so other columns "
             "would help more"

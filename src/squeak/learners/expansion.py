@@ -56,8 +56,8 @@ class Expansion:
         """Return f(x) for every row, shape (n, outputs)."""
         return atom_values(X, self, self.coef, -self.intercept)
 
-    def times(self, factor: float) -> Expansion:
-        """Return the function times a number."""
+    def times(self, factor: float | Array) -> Expansion:
+        """Return the function times a number, or each of its outputs times a number of its own."""
         return replace(self, coef=factor * self.coef, intercept=factor * self.intercept)
 
 

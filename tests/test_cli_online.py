@@ -139,7 +139,7 @@ def test_a_growing_file_is_read_as_it_grows(tmp_path):
     tables = csv_tables(from_growing(path, lambda: bool(stopped)), CsvFormat(), label="rows.csv", target="y")
 
     def grow():
-        for text in ("4\n", "5,6\n", "7,8"):
+        for text in ("4\n", "5,6\n", "7,8\n9,1"):  # the last line is still being written
             time.sleep(0.3)
             with path.open("a") as file:
                 file.write(text)
@@ -166,6 +166,39 @@ def test_lines_that_do_not_fit_are_named_or_skipped():
         tables(b"a,b\n1,2\n3\n")
     with pytest.raises(ValueError, match="standard input has no rows"):
         tables(b"a,b\n")
+
+    def in_pieces(**options):
+        pieces = iter([b"a,b\n1,2\n", b"3,4\noops,5\n6,7\n", b""])
+        found = csv_tables(lambda: next(pieces), CsvFormat(), label="standard input", **options)
+        return [row["a"] for table in found for row in table.to_pylist()]
+
+    assert in_pieces(skip=True) == [1.0, 3.0, 6.0]
+    with pytest.raises(ValueError, match=r"after row 1.*oops"):
+        in_pieces()
+
+
+def test_a_learner_of_lines_is_kept_where_its_run_ends_in_an_error(tmp_path, monkeypatch, capsys):
+    """Rows of standard input cannot be read again: what was learned of them is saved, also from time to time."""
+    path, saved = tmp_path / "m.sqk", []
+    monkeypatch.setattr(squeak, "save", lambda model, where: saved.append((model, where)))
+
+    def ends(where, blocks):
+        with live.Kept("model", where, 60.0) as kept:
+            for number in range(blocks):
+                kept("block", number)
+            raise ValueError("oops")
+
+    for where, blocks in ((path, 0), (None, 1), (path, 1)):  # nothing learned, nowhere to save it, both
+        with pytest.raises(ValueError, match="oops"):
+            ends(where, blocks)
+    assert saved == [("model", path)]
+    assert "before the error" in capsys.readouterr().err
+    said = []
+    with live.Kept("model", path, 0.0, lambda *given: said.append(given)) as kept:
+        kept("block", 0)
+        kept("block", 9)
+    assert said == [("block", 0), ("block", 9)]
+    assert len(saved) == 3
 
 
 @pytest.mark.parametrize(

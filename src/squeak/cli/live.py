@@ -7,6 +7,7 @@ import io
 import itertools
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import typer
 
+from squeak.cli.errors import echo
 from squeak.cli.reading import Columns
 
 FIRST_ROWS = 256
@@ -25,15 +27,51 @@ STDIN = "-"
 
 @contextmanager
 def following(path: Path) -> Iterator[Any]:
-    """Give a function that reads a growing file; Ctrl-C ends the file instead of the program."""
+    """Give a function that reads a growing file; Ctrl-C, or SIGTERM, ends the file instead of the program."""
     from squeak.data.lines import from_growing
 
     stopped: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: stopped.append(number))
+    ends = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, lambda number, frame: stopped.append(number)) for one in ends]
     try:
         yield from_growing(path, lambda: bool(stopped))
     finally:
-        signal.signal(signal.SIGINT, before)
+        for one, handler in zip(ends, before, strict=True):
+            signal.signal(one, handler)
+
+
+class Kept:
+    """Saves a learner of rows that cannot be read again: every so many seconds, and where its run ends in an error.
+
+    ``path``: where; None: nowhere. ``each``: what is called first with every block.
+    """
+
+    def __init__(self, model: Any, path: Path | None, every: float, each: Any = None) -> None:
+        self._model, self._path, self._every, self._each = model, path, every, each
+        self._saved, self._learned = time.monotonic(), False
+
+    def __call__(self, tested: Any, before: int) -> None:
+        """Take note of a block that has been learned."""
+        if self._each is not None:
+            self._each(tested, before)
+        self._learned = True
+        if time.monotonic() - self._saved >= self._every:
+            self._save()
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is not None and self._learned and self._path is not None:
+            self._save()
+            echo(f"wrote {self._path}: the learner as it was before the error", err=True)
+
+    def _save(self) -> None:
+        import squeak as sq
+
+        if self._path is not None:
+            sq.save(self._model, self._path)
+        self._saved = time.monotonic()
 
 
 def live_source(
@@ -74,7 +112,7 @@ class Predictions:
 
         if self._stream is None:
             self._stream = self._opened(before)
-        elif before == 0:
+        elif before == 0:  # standard output, which has no lines of a run before
             self._stream.write("prediction,target\n")
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")

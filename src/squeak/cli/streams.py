@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from squeak.cli.errors import echo
-from squeak.cli.live import FIRST_ROWS, STDIN, Predictions, following, live_source
+from squeak.cli.live import FIRST_ROWS, STDIN, Kept, Predictions, following, live_source
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -101,7 +101,7 @@ def online(
     method: Annotated[
         Method,
         typer.Option(
-            help="The learner. mixed-kons follows streams that change; con-kons takes a third of its time."
+            help="The learner. mixed-kons follows streams that change; con-kons takes a tenth of its time."
         ),
     ] = Method.mixed,
     reading: Streamed,
@@ -127,9 +127,10 @@ def online(
         float | None,
         typer.Option(
             min=0.0,
-            max=1.0,
+            max=0.999999,
             help="Begin anew when the losses have risen and that is better; the number is the probability of a "
-            "false alarm. The default is 0.01 for mixed-kons; the other learners do not watch their losses.",
+            "false alarm, and 0 means never. The default is 0.01 for mixed-kons; other learners do not watch their "
+            "losses.",
         ),
     ] = None,
     alpha: Annotated[
@@ -141,7 +142,14 @@ def online(
     ] = None,
     eta: Annotated[float | None, typer.Option(callback=renamed, hidden=True)] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Save the learner here (.sqk).", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Save the learner here (.sqk). With --follow or standard input it is saved every so many seconds, "
+            "too (--every).",
+            show_default=False,
+        ),
     ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="Continue with a learner that was saved before.", show_default=False)
@@ -205,9 +213,11 @@ def online(
             drift = {"half_life": half_life, "alarm_rate": alarm_rate}
             model = _model(labels, method, kernel_asked, max_atoms, curvature, alpha, step, drift, seed)
             model.set_params(scale="auto" if reading.scale is None else None)
-        each = None if predictions is None else Predictions(predictions, goes_on=checkpoint is not None)
+        each: Any = None if predictions is None else Predictions(predictions, goes_on=checkpoint is not None)
         if each is not None:
             stack.callback(each.close)
+        if live:
+            each = stack.enter_context(Kept(model, out, every, each))
         with going_on(checkpoint, quiet):
             progress = progressive_validation(
                 model,
@@ -316,7 +326,7 @@ def _model(
             raise typer.BadParameter(f"--step is not for {method.value}")
         params |= {"max_atoms": max_atoms, "curvature": curvature.value}
         params |= {} if alpha is None else {"alpha": alpha}
-        params |= {name: value for name, value in drift.items() if value is not None}
+        params |= {name: value or None for name, value in drift.items() if value is not None}
         if method is Method.mixed and "half_life" in params:
             params["half_lives"] = (params.pop("half_life"),)
     return getattr(room, LEARNERS[method] + kind)(**params)

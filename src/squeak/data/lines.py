@@ -23,14 +23,22 @@ def from_descriptor(number: int) -> Callable[[], bytes]:
 
 
 def from_growing(path: Path, stopped: Callable[[], bool]) -> Callable[[], bytes]:
-    """Return a function that waits at the end of a file for more bytes, and gives none once it is told to stop."""
+    """Return a function that waits at the end of a file for more lines, and gives none once it is told to stop.
+
+    A last line that has no end yet is still being written: it is not given.
+    """
     file = path.open("rb", buffering=0)
+    waiting = b""
 
     def read() -> bytes:
+        nonlocal waiting
         while not stopped():
             found = file.read(CHUNK)
+            lines, end, waiting = (waiting + found).rpartition(b"\n")
+            if end:
+                return lines + end
             if found:
-                return found
+                continue
             if os.fstat(file.fileno()).st_size < file.tell():
                 raise ValueError(f"{path} became shorter while it was read")
             time.sleep(PAUSE)
@@ -55,7 +63,7 @@ def csv_tables(
 
     ``read``: gives the next bytes, and none at the end. ``label``: words for the source, in messages.
     ``first_rows``: so many rows are waited for at first, unless there are fewer. ``skip``: leave out lines with too
-    many or few values.
+    many or few values, or with words where numbers are.
     """
     types: dict[str, Any] | None = None
     names: list[str] | None = None
@@ -114,7 +122,12 @@ def _table(
             ),
         )
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{where}: {error}") from None
+        each = lines.splitlines(keepends=True)
+        if not skip or types is None:
+            raise ValueError(f"{where}: {error}") from None
+        if len(each) == 1:
+            return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+        return pa.concat_tables(_table(line, names, types, form, skip=True, where=where) for line in each)
 
 
 def _settled(table: Any, target: str | None) -> tuple[Any, dict[str, Any]]:

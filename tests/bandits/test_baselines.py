@@ -85,6 +85,7 @@ def test_draws_on_a_dictionary_have_the_moments_of_dtc(told, monkeypatch):
     assert (np.abs(draws.var(axis=0) - variance) < 5 * variance * np.sqrt(2 / 2000)).all()
 
 
+@pytest.mark.filterwarnings("ignore:the first rewards are")
 def test_uniform_arms_are_uniform():
     bandit = UniformArms(np.eye(8), random_state=0).run(lambda arm: float(arm), 800)
     assert (np.abs(np.bincount(bandit.pulls_, minlength=8) - 100) < 5 * np.sqrt(100 * 7 / 8)).all()

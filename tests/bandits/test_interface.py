@@ -1,6 +1,7 @@
 """What every bandit over arms keeps beyond squeak.checks.check_bandit: errors, new arms, files, refits."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -241,6 +242,7 @@ def test_the_dictionary_is_one_of_arms_that_were_pulled(arms, cls):
     assert (found.n_seen, found.ridge, found.calibrated) == (80, bandit.ridge_, False)
 
 
+@pytest.mark.filterwarnings("ignore:the first rewards are")
 def test_in_the_units_of_its_rewards_a_bandit_pulls_what_another_does_with_rewards_of_spread_one(arms):
     rewards = np.array([value(i) for i in range(8)])
     scaled = (rewards - rewards.mean()) / rewards.std()
@@ -330,6 +332,7 @@ def test_parameters_out_of_range_get_a_clear_error(forty_arms, params, error, wo
         GPUCB(forty_arms, RBF(0.3), **params)
 
 
+@pytest.mark.filterwarnings("ignore:the first rewards are")
 def test_an_arm_without_variance_far_below_the_best_is_no_improvement(forty_arms):
     assert improvement(np.array([-1e10, 0.0, 1e10]), np.zeros(3), 0.0) == pytest.approx([0.0, 0.0, 1e10])
     bandit = ExpectedImprovement(np.vstack([np.zeros((1, 2)), forty_arms]), Linear(), random_state=0)
@@ -337,6 +340,7 @@ def test_an_arm_without_variance_far_below_the_best_is_no_improvement(forty_arms
     assert 0 not in bandit.pulls_[1:]
 
 
+@pytest.mark.filterwarnings("ignore:the first rewards are")
 @pytest.mark.parametrize("cls", [GPUCB, BKB, BatchBKB, AutoUCB])
 def test_rewards_in_any_units_give_the_same_pulls_when_they_are_scaled(cls, arms, tmp_path):
     f = np.sin(9 * arms[:, 0])
@@ -361,3 +365,14 @@ def test_rewards_in_any_units_give_the_same_pulls_when_they_are_scaled(cls, arms
 def test_a_scale_that_is_none_of_those_known_is_refused(arms):
     with pytest.raises(ValueError, match="scale"):
         GPUCB(arms, RBF(0.3), scale="wide")
+
+
+def test_rewards_in_other_units_are_warned_of():
+    arms = np.linspace(0, 1, 50)[:, None]
+    far = GPUCB(arms, RBF(0.2), random_state=0)
+    with pytest.warns(UserWarning, match=r"rewards are 3\d.* in the mean.*scale='auto'"):
+        far.run(lambda arm: 30 + 5 * arms[arm, 0], 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for options, shift in (({"scale": "auto"}, 30.0), ({"prior_mean": 30.0}, 30.0), ({}, 0.5)):
+            GPUCB(arms, RBF(0.2), random_state=0, **options).run(lambda arm, shift=shift: shift + arms[arm, 0], 20)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -39,6 +41,9 @@ KNOWN = (
     "unit_",
 )
 """What telling rewards changes, besides the posterior."""
+
+FAR = 3.0
+"""Rewards whose mean is farther from the prior mean than so many times the bound on f are in other units."""
 
 
 class Bandit(SavedBandit, InUnits, Runs):
@@ -246,7 +251,20 @@ class Bandit(SavedBandit, InUnits, Runs):
                 self._start()
             else:
                 self._learn(distinct, totals, times)
+        if self.scale is None and not self.refit and self._is_due((FIRST,)):
+            self._warn_of_units()
         self._refitted = self.n_told_
+
+    def _warn_of_units(self) -> None:
+        """Warn where the first rewards are so far from the prior mean that ``norm`` cannot hold."""
+        away = float(np.mean(self._rewards) - self.prior_mean_)
+        if abs(away) > FAR * self.norm * math.sqrt(self._largest):
+            warnings.warn(
+                f"the first rewards are {away + self.prior_mean_:.3g} in the mean, the prior mean is "
+                f"{self.prior_mean_:.3g} and norm {self.norm:.3g}: all arms that were tried look better, or worse, "
+                "than the others. Give scale='auto', or rewards with mean 0 and a spread of about 1",
+                stacklevel=3,
+            )
 
     def _is_due(self, steps: Iterable[int]) -> bool:
         """Tell whether the rewards just told reach one of some numbers."""

@@ -132,13 +132,16 @@ Run = Callable[[Stream, int], np.ndarray]
 """(stream, seed) ↦ the prediction of every row before it was learned."""
 
 
-def ours(regressor: Any, classifier: Any, **params: Any) -> Run:
-    """Return the run of one of squeak's learners."""
+def ours(regressor: Any, classifier: Any, *, singly: bool = False, **params: Any) -> Run:
+    """Return the run of one of squeak's learners, in blocks or row by row."""
 
     def run(data: Stream, seed: int) -> np.ndarray:
         model = (regressor if data.numbers else classifier)(random_state=seed, **params)
         first = {} if data.numbers else {"classes": np.unique(data.y)}
         start = model.test_then_train_one(data.X[0], data.y[0], **first)
+        if singly:
+            rows = zip(data.X[1:], data.y[1:], strict=True)
+            return np.array([start, *(model.test_then_train_one(x, y) for x, y in rows)])
         return np.concatenate([[start], model.test_then_train(data.X[1:], data.y[1:])])
 
     return run
@@ -237,6 +240,8 @@ def passive(numbers: bool, seed: int, many: bool) -> Any:
 METHODS: dict[str, tuple[Run, int]] = {
     "mixed": (ours(MixedKonsRegressor, MixedKonsClassifier), 3),
     "con": (ours(ConKonsRegressor, ConKonsClassifier, curvature="auto"), 1),
+    "mixed_singly": (ours(MixedKonsRegressor, MixedKonsClassifier, singly=True), 1),
+    "con_singly": (ours(ConKonsRegressor, ConKonsClassifier, singly=True, curvature="auto"), 1),
     "previous": (previous, 1),
     "arf": (rivers(arf), 1),
     "srp": (rivers(srp), 1),

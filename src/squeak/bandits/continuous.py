@@ -191,14 +191,9 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         self._pending.append(self.space.encode(point))  # to the bit what tell will see
         return point
 
-    def take_turn(self, number: int) -> None:
-        """Let the next point be that of turn ``number``: what is drawn for it depends on the number and the seed.
-
-        Parameters
-        ----------
-        number : int
-        """
-        self._asked = check_whole("number", number, 0)
+    def _take_turn(self, number: int) -> None:
+        """Let the next point be that of a turn: what is drawn for it depends on its number and the seed alone."""
+        self._asked = number
 
     def tell(self, point: Any, value: Any, constraints: Sequence[float] = ()) -> None:
         """Tell the value at a point: asked for or not, in any order.

@@ -37,7 +37,7 @@ class Units:
         >>> from squeak.learners.units import Units
         >>> y = np.random.default_rng(0).standard_normal((1000, 2)) * [1.0, 1e6]
         >>> Units.of(y, None).unit.tolist()
-        [1.0, 1048576.0]
+        [2.0, 1048576.0]
         >>> Units.of(y[:, :1], None)
         """
         peak = power_of_two(y)

@@ -222,7 +222,7 @@ class SqueakSampler(Saved, optuna.samplers.BaseSampler):
         box.set_pending([_point(search_space, other) for other in pending])
         if box.n_told_ < box.n_initial:
             return {}
-        box._take_turn(trial.number)  # processes that share a study, and a seed, do not draw the same
+        box.skip_to(trial.number)  # processes that share a study, and a seed, do not draw the same
         asked = zip(search_space.items(), box.ask(), strict=True)
         return {name: _value(side, v) for (name, side), v in asked if v is not None}
 

@@ -257,14 +257,13 @@ class Bandit(SavedBandit, InUnits, Runs):
 
     def _warn_of_units(self) -> None:
         """Warn where the first rewards are so far from the prior mean that ``norm`` cannot hold."""
-        away = float(np.mean(self._rewards) - self.prior_mean_)
-        if abs(away) > FAR * self.norm * math.sqrt(self._largest):
-            warnings.warn(
-                f"the first rewards are {away + self.prior_mean_:.3g} in the mean, the prior mean is "
-                f"{self.prior_mean_:.3g} and norm {self.norm:.3g}: all arms that were tried look better, or worse, "
-                "than the others. Give scale='auto', or rewards with mean 0 and a spread of about 1",
-                stacklevel=3,
-            )
+        mean = float(np.mean(self._rewards))
+        if abs(mean - self.prior_mean_) <= FAR * self.norm * math.sqrt(self._largest):
+            return
+        told = f"the first rewards are {mean:.3g} in the mean, and prior_mean is {self.prior_mean_:.3g}"
+        known = "all arms that were tried look better, or worse, than the others"
+        advice = "give scale='auto', or rewards with mean 0 and a spread of about 1"
+        warnings.warn(f"{told}: {known}; {advice}", stacklevel=3)
 
     def _is_due(self, steps: Iterable[int]) -> bool:
         """Tell whether the rewards just told reach one of some numbers."""

@@ -191,9 +191,16 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         self._pending.append(self.space.encode(point))  # to the bit what tell will see
         return point
 
-    def _take_turn(self, number: int) -> None:
-        """Let the next point be that of a turn: what is drawn for it depends on its number and the seed alone."""
-        self._asked = number
+    def skip_to(self, n_steps: int) -> None:
+        """Count so many points as asked for, by this box or by others that share its seed and its search.
+
+        What is drawn for the next point depends on this number and the seed, so that two boxes draw differently.
+
+        Parameters
+        ----------
+        n_steps : int
+        """
+        self._asked = check_whole("n_steps", n_steps, 0)
 
     def tell(self, point: Any, value: Any, constraints: Sequence[float] = ()) -> None:
         """Tell the value at a point: asked for or not, in any order.

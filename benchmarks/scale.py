@@ -296,8 +296,8 @@ def write_page() -> None:
     runs = json.loads((RESULTS / "scale.json").read_text())["runs"]
     order = {stage: place for place, stage in enumerate(STAGES)}
     lines = [
-        "| rows | stage | seconds | rows per second | slowest and fastest twentieth of the time, relative to the mean | peak memory | growth after a tenth | result |",
-        "|---|---|---|---|---|---|---|---|",
+        "| rows | GB | stage | seconds | rows per second | slowest and fastest twentieth of the time, relative to the mean | peak memory | growth after a tenth | faults | result |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         line_of(found)
@@ -320,7 +320,7 @@ def line_of(found: dict[str, Any]) -> str:
     rates = found.get("rates")
     flat = "–" if rates is None else f"{min(rates) / np.mean(rates):.2f} to {max(rates) / np.mean(rates):.2f}"
     result = {
-        "kills": lambda value: f"killed {value} times, {'the same' if found['same_bits'] else 'OTHER'} bits",
+        "kills": lambda value: f"{'the same' if found['same_bits'] else 'OTHER'} bits",
         "accuracy": lambda value: f"ε̂ {value:.3f} on a sample, {found['atoms']} atoms",
         "error": lambda value: (
             f"error {value:.4f}, {ONLINE_ATOMS if found['stage'] == 'online' else found['max_atoms']} atoms"
@@ -330,8 +330,8 @@ def line_of(found: dict[str, Any]) -> str:
     told = next((words(found[key]) for key, words in result.items() if key in found), "–")
     growth = found.get("growth_mb")
     return (
-        f"| {found['rows']:,} | {found['stage']} | {found['seconds']:.1f} | {found['rows_a_second']:,.0f} | {flat} | "
-        f"{found.get('peak_mb', float('nan')):.0f} MB | {'–' if growth is None else f'{growth:.0f} MB'} | {told} |"
+        f"| {found['rows']:,} | {found['rows'] * (COLUMNS + 1) * 8 / 1e9:.3g} | {found['stage']} | {found['seconds']:.1f} | {found['rows_a_second']:,.0f} | {flat} | "
+        f"{found.get('peak_mb', float('nan')):.0f} MB | {'–' if growth is None else f'{growth:.0f} MB'} | {found.get('kills', 0)} | {told} |"
     )
 
 

@@ -251,9 +251,10 @@ class Bandit(SavedBandit, InUnits, Runs):
                 self._start()
             else:
                 self._learn(distinct, totals, times)
-        if self.scale is None and not self.refit and self._is_due((FIRST,)):
-            self._warn_of_units()
+        looked_at = self.scale is None and not self.refit and self._is_due((FIRST,))
         self._refitted = self.n_told_
+        if looked_at:  # last, for a warning may be an error
+            self._warn_of_units()
 
     def _warn_of_units(self) -> None:
         """Warn where the first rewards are so far from the prior mean that ``norm`` cannot hold."""

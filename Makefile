@@ -24,7 +24,7 @@ demo: $(STAMP)      ## stream a year of flights through SQUEAK; leaves demo/
 	$(BIN)/squeak demo --out demo
 
 # Compiled once, tests and modules serve both test processes and every process that they start.
-PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test: $(STAMP) .browser  ## ruff, mypy, import rules, doctests, contract suite, all tests but the slow ones
 	$(MAKE) --no-print-directory -j 2 checkers tests

@@ -37,6 +37,7 @@ LABELS = np.where(Y > 0.5, "high", np.where(Y < -0.5, "low", "mid"))
 BLENDED = (Laplacian("learned"), Metric(RBF("learned"), None))
 FRAME_OF_X = pd.DataFrame(X, columns=["a", "b"])
 FRAME = pd.DataFrame({"km": X[:, 0], "to": np.where(X[:, 1] > 0, "A", "B")})
+STEPS = np.random.default_rng(1).uniform(-1, 1, (160, 2))
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,10 @@ SPECIMENS: dict[str, Specimen] = {
     "auto-regressor, table": Specimen(
         lambda: squeak.AutoRegressor(max_atoms=6, random_state=0).fit(FRAME, Y),
         lambda model: [repr(model), model.predict(FRAME[:3])],
+    ),
+    "auto-regressor, trees": Specimen(
+        lambda: squeak.AutoRegressor(max_atoms=6, random_state=0).fit(STEPS, np.floor(3 * STEPS[:, 0])),
+        lambda model: [repr(model), model.predict(STEPS[:5])],
     ),
     "auto-classifier": Specimen(
         lambda: squeak.AutoClassifier(max_atoms=6, random_state=0).fit(X, LABELS), use_learner

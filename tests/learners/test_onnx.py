@@ -247,6 +247,20 @@ def test_automatic_models_of_tables(frame, tmp_path):
     assert set(found) == {"predict", "decision_function", "predict_proba"}
 
 
+@pytest.mark.parametrize("classes", [0, 2, 4])
+def test_automatic_models_with_trees(classes, rng, tmp_path):
+    X = rng.uniform(-1, 1, (300, 3))
+    y = np.floor(4 * X[:, 0]) + 2.0 * (X[:, 1] > 0.3) + 0.1 * rng.standard_normal(300)
+    if classes:
+        model = squeak.AutoClassifier(max_atoms=30, random_state=0)
+        model.fit(X, np.digitize(y, [-1, 1, 3][: classes - 1]))
+    else:
+        model = squeak.AutoRegressor(max_atoms=30, random_state=0).fit(X, y)
+    assert model.trees_ is not None
+    check(model, tmp_path, rng.uniform(-1, 1, (500, 3)))
+    check(model, tmp_path, X[:1] + 0.01)
+
+
 def test_the_file_tells_what_its_inputs_are(frame, tmp_path):
     table, y = frame
     source = squeak.rows(table, y, missing="median", scale="standard")

@@ -264,9 +264,11 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     The search takes a bounded number of rows, the one model so many as its atoms are worth, and the experts all.
     """
     from squeak.learners.blend import atoms_for
+    from squeak.learners.boosting import MOST_ROWS
     from squeak.learners.choice import Costs
     from squeak.learners.composed import ROWS_OF_A_SEARCH, WHOLE
     from squeak.learners.leaf_passes import enough_rows
+    from squeak.learners.told import BOOSTED
 
     begin = time.perf_counter()
     rows, exact = count_rows(source)
@@ -276,14 +278,18 @@ def of_auto(source: Any, learner: Any) -> Forecast:
         lambda: clone(learner).set_params(verbose=0, time_budget=0.01).fit(head.X[:FEW], head.y[:FEW])
     )
     with Job("", True, shown=False) as job:
-        clone(learner).set_params(verbose=0, time_budget=None).fit(head.X, head.y)
+        tried = clone(learner).set_params(verbose=0, time_budget=None).fit(head.X, head.y).search_
+    growing = sum(one["seconds"] for one in tried if one["model"].endswith(BOOSTED))
+    searching = sum(one["seconds"] for one in tried if one["stage"] == "search") or 1.0
+    more = min(rows, MOST_ROWS) / min(few, MOST_ROWS)
 
     def one_model(n: int) -> float:
         atoms = atoms_for(n, learner.max_atoms)
         return Costs.of(min(n, enough_rows(atoms)), atoms, width, False, 0.0).direct
 
     grow = {
-        "kernels and metrics": min(rows, AUTO_ROWS) / min(few, AUTO_ROWS),
+        "kernels and metrics": (searching * min(rows, AUTO_ROWS) / min(few, AUTO_ROWS) + growing * more)
+        / (searching + growing),
         "one model": one_model(rows) / one_model(few),
         "local experts": rows / few,
     }

@@ -14,7 +14,7 @@ import typer
 from squeak.cli.automatic import CHOSEN, FOR_AUTO, fit_auto, reason_for_passes, too_many
 from squeak.cli.clusters import Cluster
 from squeak.cli.dry import expected_stages, in_memory, in_passes
-from squeak.cli.errors import echo
+from squeak.cli.errors import echo, option
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -105,6 +105,9 @@ def fit(
     time_budget: Annotated[
         float | None, typer.Option(help="With --kernel auto, how many seconds pass until nothing new is tried.")
     ] = None,
+    trees: Annotated[
+        bool, typer.Option(help="With --kernel auto, whether boosted trees may be a part of the model.")
+    ] = True,
     loss: Annotated[Loss, typer.Option(help="The loss for classes; squared is the fast one.")] = Loss.squared,
     class_weight: Annotated[
         ClassWeight, typer.Option(help="With balanced, all classes get the same weight, however rare they are.")
@@ -157,12 +160,12 @@ def fit(
             if why is None:
                 classes = is_classification(task, source, quiet)
                 chooses = sq.AutoClassifier if classes else sq.AutoRegressor
-                chosen: Any = chooses(max_atoms=max_atoms, time_budget=time_budget, random_state=seed)
+                chosen: Any = chooses(max_atoms=max_atoms, time_budget=time_budget, trees=trees, random_state=seed)
                 if dry_run:
                     return [in_memory(source, chosen, measure=measure)]
                 return fit_auto(source, chosen.set_params(verbose=0 if quiet else 1), out)
-        if time_budget is not None:
-            raise typer.BadParameter("--time-budget is for --kernel auto" + (f"; {why}" if why else ""))
+        for name in sorted(given & {"time_budget", "trees"}):
+            raise typer.BadParameter(f"{option(name)} is for --kernel auto" + (f"; {why}" if why else ""))
         if asked is Kernels.auto:
             asked = Kernels.rbf
             if not quiet and dictionary is None:

@@ -46,6 +46,12 @@ def check_positive(name: str, value: Any, otherwise: str = "") -> float:
     return number
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise an error unless the value is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; it is {value!r}")
+
+
 def check_between(name: str, value: Any, low: float, high: float) -> float:
     """Return a number from low to high, both of which are allowed, as a float."""
     if not is_number(value):

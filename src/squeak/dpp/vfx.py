@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from squeak.core import engine
-from squeak.core.checks import check_whole
+from squeak.core.checks import check_flag, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.estimator import Estimator
 from squeak.core.kernels import resolve
@@ -139,8 +139,7 @@ class DPP(Saved, Estimator):
         check_whole("max_rejections", self.max_rejections)
         if self.sampler is not None and not isinstance(self.sampler, Sampler):
             raise TypeError(f"sampler must be a sampler such as Squeak(), not {self.sampler!r}")
-        if not isinstance(self.weighted, bool | np.bool_):
-            raise TypeError(f"weighted must be True or False; it is {self.weighted!r}")
+        check_flag("weighted", self.weighted)
 
     def _own_kernel(self) -> Any:
         given = self.kernel

@@ -37,7 +37,8 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     The table may hold numbers, text, dates and gaps. The kernels, the metric of each, the widths and the penalties
     are chosen by their errors on rows that are held out from the fit (:class:`KernelBlend`). In the same way it is
     decided whether one model serves the whole space or whether an expert for each part of it does better
-    (:class:`LocalExperts`). Then all models are blended with weights that are not negative, and fitted to all rows.
+    (:class:`LocalExperts`). Beside these, trees are boosted for as many rounds as lower the error on the held-out
+    rows. Then all models are blended with weights that are not negative, and fitted to all rows.
     The sizes of the errors on the held-out rows are learned too. They give standard deviations and intervals in
     the units of the target.
 
@@ -52,6 +53,9 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         make the model smaller and predictions quicker.
     leaf_rows : int
         The largest number of rows of a local expert. A table of up to 1.5 times as many rows has no local experts.
+    trees : bool
+        Whether boosted trees may be a part of the model, with a weight like that of the other parts. They follow
+        steps and thresholds, which kernels smooth out. Without them the predictions of a regression have no jumps.
     random_state : None, int, RandomState or Generator
         The seed. The same seed gives the same result, on any number of threads.
     verbose : int
@@ -73,8 +77,10 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     References
     ----------
     Radhakrishnan, Beaglehole, Pandit and Belkin, Science 383 (2024); Beaglehole, Holzmüller, Radhakrishnan and
-    Belkin, "xRFM" (2025). Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, JASA 113 (2018), section 5.2, for
-    intervals whose width follows a learned spread.
+    Belkin, "xRFM" (2025). Friedman, "Greedy function approximation: a gradient boosting machine", Annals of
+    Statistics 29 (2001), for boosted trees, and Sigrist, "KTBoost: combined kernel and tree boosting", Neural
+    Processing Letters 53 (2021), for models of trees and kernels. Lei, G'Sell, Rinaldo, Tibshirani and Wasserman,
+    JASA 113 (2018), section 5.2, for intervals whose width follows a learned spread.
 
     Examples
     --------
@@ -120,6 +126,7 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         if units is not None:
             self.everywhere_, self.spread_ = units.back(self.everywhere_), units.back(self.spread_)
             self.experts_ = [units.back(expert) for expert in self.experts_]
+            self.trees_ = None if self.trees_ is None else self.trees_.times(units.unit)
         return self
 
     @by_blocks
@@ -181,7 +188,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
 
     Parameters
     ----------
-    time_budget, max_atoms, leaf_rows, random_state, verbose
+    time_budget, max_atoms, leaf_rows, trees, random_state, verbose
         As for :class:`AutoRegressor`.
 
     Attributes

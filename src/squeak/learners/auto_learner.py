@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from squeak.core import state
 from squeak.core.advice import InputError
-from squeak.core.checks import check_positive, check_whole
+from squeak.core.checks import check_flag, check_positive, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.places import elsewhere
 from squeak.core.progress import Job
@@ -23,7 +23,8 @@ from squeak.core.types import Array, Rows
 from squeak.data import Block, Preprocessing, RowSource, rows
 from squeak.data.pieces import as_table
 from squeak.learners.blend import ATOMS
-from squeak.learners.composed import Beyond, Composed, Search, compose
+from squeak.learners.boosting import Trees
+from squeak.learners.composed import Beyond, Composed, compose
 from squeak.learners.data import SourceTraining, as_numbers, check_finite
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
 from squeak.learners.formula import Answers, Experts, Function, Numbers
@@ -31,6 +32,7 @@ from squeak.learners.leaf_passes import MOST_BYTES, Sample, bounded, enough_rows
 from squeak.learners.leaves import shared
 from squeak.learners.rows import RowLearner
 from squeak.learners.splits import SplitTree
+from squeak.learners.told import Search
 
 
 @dataclass(frozen=True)
@@ -99,15 +101,18 @@ class AutoLearner(RowLearner):
         "dimensions_": state.whole(low=1, high=2),
         "search_": SearchPiece(),
         "limits_": SearchPiece(str),
+        "trees_": NestedPiece(Trees, optional=True),
     }
 
     time_budget: float | None = None
     max_atoms: int | None = None
     leaf_rows: int = 4000
+    trees: bool = True
     verbose: int = 0
     tree_: SplitTree = field(init=False)
     experts_: list[list[Expansion]] = field(init=False)
     everywhere_: list[Expansion] = field(init=False)
+    trees_: Trees | None = field(init=False)
     spread_: list[Expansion] = field(init=False)
     scores_: Array = field(init=False)
     relevance_: Array = field(init=False)
@@ -120,6 +125,7 @@ class AutoLearner(RowLearner):
         if self.max_atoms is not None:
             check_whole("max_atoms", self.max_atoms)
         check_whole("leaf_rows", self.leaf_rows, low=100)
+        check_flag("trees", self.trees)
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)
 
@@ -204,6 +210,8 @@ class AutoLearner(RowLearner):
             y,
             table.weight,
             groups=groups,
+            classes=isinstance(self, ClassifierMixin),
+            trees=self.trees,
             seed=table.seed,
             max_atoms=self.max_atoms,
             leaf_rows=self.leaf_rows,
@@ -212,6 +220,7 @@ class AutoLearner(RowLearner):
             beyond=table.beyond,
         )
         self.tree_, self.experts_, self.everywhere_ = found.tree, found.experts, found.everywhere
+        self.trees_ = found.trees
         self.spread_, self.scores_ = [found.spread], found.scores
         slopes = found.slopes if groups is None else np.bincount(groups, found.slopes)
         self.relevance_ = np.asarray(slopes / (slopes.sum() or 1.0))
@@ -244,6 +253,11 @@ class AutoLearner(RowLearner):
             raise ValueError("the parts of the model do not fit each other")
         if any(one.atoms.shape[1] != self.tree_.columns for one in parts):
             raise ValueError("the atoms do not have the columns of the tree")
+        self.trees_ = found["trees_"]
+        if self.trees_ is not None and (
+            self.trees_.columns != self.tree_.columns or {len(self.trees_.scale)} != outputs
+        ):
+            raise ValueError("the boosted trees do not fit the rest of the model")
         listed = [
             [one for one, owner in zip(flat, owners, strict=True) if owner == leaf] for leaf in range(leaves + 1)
         ]
@@ -277,10 +291,13 @@ class AutoLearner(RowLearner):
             out += total(self.everywhere_, X)
         if any(self.experts_):
             out += shared(self.tree_, self.experts_, X)
+        if self.trees_ is not None:
+            out += self.trees_.values(X)
         return out
 
     def _functions(self) -> Sequence[Function]:
-        return [*self.everywhere_, *([Experts(self.tree_, self.experts_)] if any(self.experts_) else [])]
+        experts = [Experts(self.tree_, self.experts_)] if any(self.experts_) else []
+        return [*self.everywhere_, *experts, *([] if self.trees_ is None else [self.trees_])]
 
     def _answers(self) -> Answers:
         return Numbers(self.dimensions_ == 1)

@@ -6,17 +6,18 @@ Every choice is made on the same rows, which are held out from the fits that are
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from squeak.core import engine
-from squeak.core.kernels import Metric
 from squeak.core.progress import Job
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights, trusted_part
+from squeak.learners.boosting import Boosted, Trees
 from squeak.learners.choice import Costs
 from squeak.learners.data import SourceTraining
 from squeak.learners.expansion import Expansion
@@ -26,6 +27,7 @@ from squeak.learners.metric import Held, Trial, gradient_product, tuned
 from squeak.learners.regions import HeldOut
 from squeak.learners.splits import SplitTree
 from squeak.learners.spread import constant, spread_of
+from squeak.learners.told import BOOSTED, Search, Stage, say_limits, words_of
 
 SEARCH_ROWS, SEARCH_ATOMS = 8_000, 600
 """Rows and atoms with which kernels and metrics are searched for."""
@@ -53,35 +55,6 @@ WHOLE = 1.5
 
 
 @dataclass(frozen=True)
-class Stage:
-    """A line of the table that tells what was tried."""
-
-    stage: str
-    model: str
-    rows: int
-    atoms: int
-    alpha: float
-    error: float
-    """Root of the mean squared error on the held-out rows, in units of the targets' deviation."""
-    seconds: float
-    weight: float = 0.0
-
-
-@dataclass
-class Search:
-    """What was tried, what it cost, and what limits the result."""
-
-    budget: float | None = None
-    stages: list[Stage] = field(default_factory=list)
-    limits: list[str] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
-
-    def left(self) -> float:
-        """Return the seconds that are left."""
-        return np.inf if self.budget is None else self.budget - (time.monotonic() - self.began)
-
-
-@dataclass(frozen=True)
 class Composed:
     """A fitted composition: functions of all rows, experts of parts of the space, and the spread of residuals."""
 
@@ -89,6 +62,7 @@ class Composed:
     experts: list[list[Expansion]]
     """Of every leaf; empty lists where functions of all rows are the whole model."""
     everywhere: list[Expansion]
+    trees: Trees | None
     spread: Expansion
     scores: Array
     """Residuals of the held-out rows, in units of the spread, shape (k, outputs)."""
@@ -122,6 +96,8 @@ def compose(
     weight: Array | None,
     *,
     groups: IntArray | None,
+    classes: bool,
+    trees: bool,
     seed: int,
     max_atoms: int | None,
     leaf_rows: int,
@@ -138,6 +114,10 @@ def compose(
     weight : array of shape (n,), optional
     groups : array of int of shape (d,), optional
         Columns with one number share a width.
+    classes : bool
+        Whether the targets are classes, coded as −1 and 1.
+    trees : bool
+        Whether boosted trees may be a part of the model.
     seed : int
     max_atoms, leaf_rows : int
     search : Search
@@ -181,8 +161,15 @@ def compose(
         job.expect({"kernels and metrics": searching, "one model": one, **experts})
 
     expect(A_SEARCH * min(n, SEARCH_ROWS) / SEARCH_ROWS, 2)
-    found, tuning = _searched(X, y, weight, back, groups, rng, search, size, job, few)
-    searching = time.monotonic() - search.began
+
+    def boost() -> tuple[Boosted | None, float]:
+        began = time.monotonic()
+        grown = Boosted.search(X, y, weight, back, classes, seed) if trees else None
+        return grown, time.monotonic() - began
+
+    found, tuning, (boosted, growing) = _searched(X, y, weight, back, groups, rng, search, size, job, few, boost)
+    tuning_took = sum(stage.seconds for stage in search.stages)
+    searching = tuning_took / min(engine.thread_count(), len(DEFAULT_KERNELS))
     kernels = [trial.kernel for trial in found]
     values: list[Array] = []
     models: list[Any] = []
@@ -210,7 +197,7 @@ def compose(
     blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
     spare = max(0, len(y) - enough_rows(atoms))
     left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
-    tried(blend, _words(kernels), atoms, np.setdiff1d(every, left_out))
+    tried(blend, words_of(kernels), atoms, np.setdiff1d(every, left_out))
     if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
         job.begin("local experts")
         leaf = KernelBlend(
@@ -223,6 +210,11 @@ def compose(
         tried(experts_of, "", atoms_for(leaf_rows, max_atoms), every)
     elif n > WHOLE * leaf_rows:
         search.limits.append("time_budget was too short for local experts, which often pay with so many rows")
+    if boosted is not None:
+        values.append(boosted.back_values)
+        rounds = sum(boosted.steps)
+        error = _error(values[-1], y[back], weight, back) / size
+        search.stages.append(Stage("all rows", f"{rounds} {BOOSTED}", len(y), 0, np.nan, error, growing))
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     values.append(np.broadcast_to(mean, values[0].shape))
     beside = None if weight is None else weight[back]
@@ -230,7 +222,7 @@ def compose(
     shares[:-1] *= trusted_part(np.asarray(np.tensordot(shares, values, axes=1)), mean, y[back], beside)
     shares[-1] = 1.0 - shares[:-1].sum()
     blended = np.asarray(sum(share * said for share, said in zip(shares, values, strict=True)))
-    kept = len(search.stages) - len(models)
+    kept = len(search.stages) - len(values) + 1
     for place, share in enumerate(shares[:-1]):
         search.stages[kept + place] = replace(search.stages[kept + place], weight=float(share))
     tree = SplitTree.single(X.shape[1])
@@ -239,9 +231,10 @@ def compose(
     if len(models) > 1 and shares[1]:
         tree = models[1].tree_
         experts = [[one.times(float(shares[1])) for one in expert] for expert in models[1].experts_]
-    if shares[-1]:
+    grown = boosted.trees.times(float(shares[-2])) if boosted is not None and shares[-2] else None
+    if shares[-1] or not (everywhere or any(experts)):
         everywhere.append(constant(X, float(shares[-1]) * mean))
-    _say_limits(search, found, shares)
+    say_limits(search, found, shares)
     residual = y[back] - blended
     spread, scores = spread_of(found[0].kernel, X[back], residual, seed)
     slopes = gradient_product(found[0].kernel, tuning.atoms, found[0].coef, tuning.X[:4000], full=False)
@@ -250,6 +243,7 @@ def compose(
         tree,
         experts,
         everywhere,
+        grown,
         spread,
         scores,
         blended,
@@ -269,8 +263,9 @@ def _searched(
     size: float,
     job: Job,
     atoms: int,
-) -> tuple[list[Trial], Held]:
-    """Return the promising kernels, the best first, tuned on a part of the rows."""
+    boost: Callable[[], tuple[Boosted | None, float]],
+) -> tuple[list[Trial], Held, tuple[Boosted | None, float]]:
+    """Return the promising kernels, the best first, tuned on a part of the rows, and what ``boost`` found."""
     job.begin("kernels and metrics")
     some = np.concatenate(
         [
@@ -282,25 +277,32 @@ def _searched(
 
     over: list[Any] = []
 
-    def at(kernel: Any) -> tuple[Trial, float] | None:
+    def at(kernel: Any) -> tuple[Any, float] | None:
         if kernel is not DEFAULT_KERNELS[0] and not search.left() > 0.0:
             return None
         began = time.monotonic()
-        found = tuned(kernel, held, groups, left=search.left), time.monotonic() - began
+        found = (
+            boost()
+            if kernel is boost
+            else (tuned(kernel, held, groups, left=search.left), time.monotonic() - began)
+        )
         over.append(kernel)
-        job.reach(len(over) / len(DEFAULT_KERNELS))
+        job.reach(len(over) / (len(DEFAULT_KERNELS) + 1))
         return found
 
-    tried = [one for one in engine.map_ordered(at, list(DEFAULT_KERNELS)) if one is not None]
+    first, *others = DEFAULT_KERNELS
+    first_found, boosted, *others_found = engine.map_ordered(at, [first, boost, *others])  # trees take longest
+    tried = [one for one in (first_found, *others_found) if one is not None]
     if len(tried) < len(DEFAULT_KERNELS):
         search.limits.append(f"time_budget ended the search after {len(tried)} of {len(DEFAULT_KERNELS)} kernels")
     for trial, seconds in tried:
         error = float(np.sqrt(trial.error)) / size
         search.stages.append(
-            Stage("search", _words([trial.kernel]), len(held.X), held.n_atoms, trial.alpha, error, seconds)
+            Stage("search", words_of([trial.kernel]), len(held.X), held.n_atoms, trial.alpha, error, seconds)
         )
     found = sorted((trial for trial, _ in tried), key=lambda trial: trial.error)
-    return [trial for trial in found if trial.error <= PROMISING * found[0].error], held
+    promising = [trial for trial in found if trial.error <= PROMISING * found[0].error]
+    return promising, held, boosted or (None, 0.0)
 
 
 def _heaviest(model: KernelBlend) -> list[Any]:
@@ -321,18 +323,6 @@ def _error(said: Array, y: Array, weight: Array | None, back: BoolArray) -> floa
     return float(np.sqrt(np.average(squares, weights=None if weight is None else weight[back])))
 
 
-def _words(kernels: list[Any]) -> str:
-    """Return short words for kernels and their metrics."""
-    names = []
-    for kernel in kernels:
-        inner = kernel.kernel if isinstance(kernel, Metric) else kernel
-        nu = f" {inner.nu:g}" if hasattr(inner, "nu") else ""
-        names.append(
-            f"{type(inner).__name__}{nu}, {'a linear map' if isinstance(kernel, Metric) else 'widths by column'}"
-        )
-    return " + ".join(names)
-
-
 def plus(parts: list[Expansion], value: Array, X: Array) -> list[Expansion]:
     """Return functions that add up to those given and a constant; a row of X is the atom where none is given."""
     if not parts:
@@ -351,25 +341,10 @@ def _mean_only(X: Array, y: Array, weight: Array | None) -> Composed:
         SplitTree.single(d),
         [[]],
         [constant(X, mean)],
+        None,
         constant(X, size),
         scores,
         np.broadcast_to(mean, y.shape),
         np.arange(n),
         np.zeros(d),
     )
-
-
-def _say_limits(search: Search, found: list[Trial], shares: Array) -> None:
-    best = found[0]
-    if best.at_edge and best.alpha < 1e-6 and shares[-1] <= 0.5:
-        search.limits.append(
-            "the penalty is at the lower end of its range: there is hardly any noise, so more rows, or more atoms "
-            "where max_atoms limits them, would help more"
-        )
-    elif best.at_edge and best.alpha >= 1e-6:
-        search.limits.append(
-            "the penalty is at the upper end of its range: the columns tell little of the target, so other columns "
-            "would help more"
-        )
-    if shares[-1] > 0.5:
-        search.limits.append("the mean is more than half of the model: the columns tell little of the target")

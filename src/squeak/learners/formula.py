@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from squeak.core.types import Array
+from squeak.learners.boosting import Trees
 from squeak.learners.expansion import Expansion
 from squeak.learners.splits import SplitTree
 
@@ -31,7 +32,7 @@ class Cosines:
     intercept: Any = 0.0
 
 
-Function = Expansion | Experts | Cosines
+Function = Expansion | Experts | Cosines | Trees
 """One of the functions whose sum a model is, shape (n, outputs) for n rows."""
 
 

@@ -15,6 +15,7 @@ from squeak._version import __version__
 from squeak.core.outputs import check_place, replacing
 from squeak.core.types import Array, Rows
 from squeak.data import Preprocessing
+from squeak.learners.boosting import Trees
 from squeak.learners.expansion import Expansion
 from squeak.learners.formula import Answers, Classes, Clusters, Cosines, Experts, Function, Numbers
 from squeak.learners.onnx_columns import encoded_rows, input_columns
@@ -103,7 +104,7 @@ def _width(function: Function) -> int:
         return len(function.offsets)
     if isinstance(function, Experts):
         return max(len(one) for expert in function.experts for one in expert)
-    return len(function)
+    return len(function.roots) if isinstance(function, Trees) else len(function)
 
 
 def _sum(graph: Graph, parts: list[str]) -> str:
@@ -118,11 +119,40 @@ def _function(graph: Graph, x: str, function: Function) -> str:
         return graph("Add", found, function.intercept) if np.any(function.intercept) else found
     if isinstance(function, Experts):
         return _blended(graph, x, function)
+    if isinstance(function, Trees):
+        return _leaves(graph, x, function)
     turns = graph("Add", graph("MatMul", x, function.frequencies / (2.0 * np.pi)), function.offsets / (2.0 * np.pi))
     part = graph("Abs", graph("Sub", turns, graph("Round", turns)))  # older runtimes have no cosine in float64
     cosines = graph("Sin", graph("Mul", graph("Sub", 0.25, part), 2.0 * np.pi))
     found = graph("Mul" if function.mixing.ndim == 1 else "MatMul", cosines, function.mixing)
     return graph("Add", found, function.intercept) if np.any(function.intercept) else found
+
+
+def _leaves(graph: Graph, x: str, function: Trees) -> str:
+    """Return the values of trees: every row goes down all of them at once, a split at a time.
+
+    ONNX has an operator for trees, but it compares and adds in float32.
+    """
+    kinds, columns, trees = graph.onnx.TensorProto, function.columns, len(function.roots)
+    numbers = graph("Reshape", x, [-1])
+    ones = graph("Cast", graph("Add", graph("Mul", graph("Gather", x, [0], axis=1), 0.0), 1.0), to=kinds.INT64)
+    rows = graph("Sub", graph("CumSum", ones, np.int64(0)), [1])
+    node = graph("Mul", ones, function.roots[None])
+    children = function.children.ravel()
+    for _ in range(function.depth):
+        places = graph("Add", graph("Mul", rows, [columns]), graph("Gather", function.feature, node, axis=0))
+        right = graph(
+            "Greater", graph("Gather", numbers, places, axis=0), graph("Gather", function.threshold, node, axis=0)
+        )
+        below = graph("Add", graph("Mul", node, [2]), graph("Cast", right, to=kinds.INT64))
+        node = graph("Gather", children, below, axis=0)
+    own = np.zeros((trees, len(function.scale)))
+    own[np.arange(trees), function.output] = 1.0
+    found = graph("Add", graph("MatMul", graph("Gather", function.value, node, axis=0), own), function.baseline)
+    if function.odds:
+        chances = graph("Sigmoid", found) if len(function.scale) == 1 else graph("Softmax", found, axis=1)
+        found = graph("Sub", graph("Mul", chances, 2.0), 1.0)
+    return graph("Mul", found, function.scale)
 
 
 def _blended(graph: Graph, x: str, function: Experts) -> str:

@@ -106,7 +106,7 @@ class InFiles(Saved, Estimator):
             "half_lives": [None],
             "linear": False,
         }  # older versions took columns as they were, did not forget, and had no linear expert
-        known = found._get_param_names()
+        known = found().get_params(deep=False)
         params = {name: value for name, value in before.items() if name in known} | content["params"]
         model: Any = estimator_from(found, params, kernel)
         model.set_params(**{name: tuple(value) for name, value in params.items() if isinstance(value, list)})

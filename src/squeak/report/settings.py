@@ -159,4 +159,6 @@ def parts_of(model: Any) -> list[tuple[str, str]]:
         *(p for e in experts for p in e),
     ]
     facts = [("Kernel functions", f"{sum(map(len, parts)):,}")]
+    if getattr(model, "trees_", None) is not None:
+        facts.append(("Boosted trees", f"{len(model.trees_.roots):,}"))
     return [("Local experts", f"{len(experts):,}"), *facts] if len(experts) > 1 else facts

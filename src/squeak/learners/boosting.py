@@ -1,0 +1,346 @@
+"""Boosted trees as a part of a blend: they follow steps and thresholds, where kernels are smooth.
+
+scikit-learn grows the trees. What is kept of them are arrays, so that a model is saved as data and its answers do
+not depend on the version of scikit-learn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit, softmax
+from threadpoolctl import threadpool_limits
+
+from squeak.core import engine, state
+from squeak.core.saved import Layout, Saved
+from squeak.core.seeds import SAMPLE, generator_at
+from squeak.core.types import Array, BoolArray, IntArray
+
+STEPS, RATE_TIMES_STEPS, MOST_TREES = 960, 48.0, 8_000
+"""Rounds of boosting at most, what they times the learning rate are, and trees at most (a round has one for each
+class of many)."""
+
+FIRST_STEPS, GROWTH, LAST = 60, 2, 0.8
+"""Rounds that are tried first, and by how much they grow while the error is least after this part of them."""
+
+DEPTH, LEAVES = 8, 64
+"""Splits between the root of a tree and a leaf at most, and leaves of a tree at most."""
+
+DEEPEST = 64
+"""No tree of a file is deeper: a damaged one must not keep us busy."""
+
+COLUMNS = 0.5
+"""The part of the columns that each split may choose from: trees that differ make a better sum."""
+
+FEWEST_ROWS, MOST_ROWS = 100, 200_000
+"""With fewer rows to learn from there are no trees, and of more than the second number so many are drawn."""
+
+PAIRS = 2**18
+"""Pairs of a row and a tree that are looked at together: their numbers fit into the cache."""
+
+
+@dataclass(frozen=True)
+class Trees(Saved):
+    """A sum of trees: f(x) = scale·g(baseline + Σ_t value of the leaf of tree t that x falls into).
+
+    g is the identity or, of scores of classes, 2·p − 1 with the probabilities p that the sum is the logit of.
+
+    Parameters
+    ----------
+    feature, threshold : arrays of shape (nodes,)
+        A row goes to the first child of a node where its column ``feature`` is at most ``threshold``.
+    children : array of int of shape (nodes, 2)
+        Later nodes; those of a leaf are the leaf itself.
+    value : array of shape (nodes,)
+        Of leaves; 0 elsewhere.
+    roots, output : arrays of int of shape (trees,)
+        The first node of every tree, and the output that it adds to.
+    baseline, scale : arrays of shape (outputs,)
+    odds : bool
+        Whether the sum is the logit of probabilities.
+    columns : int
+        Numbers of a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.learners.boosting import Trees
+    >>> zero, one = np.zeros(3, dtype=np.int64), np.ones(1)
+    >>> children = np.array([[1, 2], [1, 1], [2, 2]])
+    >>> value = np.array([0.0, -1.0, 1.0])
+    >>> tree = Trees(zero, np.array([0.5, 0, 0]), children, value, zero[:1], zero[:1], 0 * one, one, False, 1)
+    >>> tree.values(np.array([[0.5], [0.6]])).tolist()
+    [[-1.0], [1.0]]
+    """
+
+    _state: ClassVar[Layout] = {
+        "feature": state.wholes("nodes"),
+        "threshold": state.numbers("nodes"),
+        "children": state.wholes("nodes", 2),
+        "value": state.numbers("nodes"),
+        "roots": state.wholes("trees"),
+        "output": state.wholes("trees"),
+        "baseline": state.numbers("outputs"),
+        "scale": state.numbers("outputs"),
+        "odds": state.flag(),
+        "columns": state.whole(low=1),
+    }
+
+    feature: IntArray
+    threshold: Array
+    children: IntArray
+    value: Array
+    roots: IntArray
+    output: IntArray
+    baseline: Array
+    scale: Array
+    odds: bool
+    columns: int
+
+    def __post_init__(self) -> None:
+        places = np.arange(len(self.feature))
+        ordered = (self.children > places[:, None]).all(axis=1) | (self.children == places[:, None]).all(axis=1)
+        within = self._below(self.children, len(places)) and self._below(self.roots, len(places))
+        if not (within and ordered.all() and self._below(self.feature, self.columns)):
+            raise ValueError("the nodes of its trees are damaged")
+        if not self._below(self.output, len(self.baseline)) or self.depth > DEEPEST:
+            raise ValueError("its trees are damaged")
+
+    @staticmethod
+    def _below(numbers: IntArray, end: int) -> bool:
+        return not numbers.size or int(numbers.max()) < end
+
+    @property
+    def depth(self) -> int:
+        """The splits on the longest way from a root to a leaf; counted up to one more than is allowed."""
+        level = np.unique(self.roots)
+        for found in range(DEEPEST + 1):
+            level = level[self.children[level, 0] != level]
+            if not len(level):
+                return found
+            level = np.unique(self.children[level])
+        return DEEPEST + 1
+
+    def values(self, X: Array) -> Array:
+        """Return f(x) for every row, shape (n, outputs)."""
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        steps, size = self.depth, max(1, PAIRS // max(1, len(self.roots)))
+        children = np.ascontiguousarray(self.children, dtype=np.intp).ravel()
+        feature, roots = self.feature.astype(np.intp), self.roots.astype(np.intp)
+        ends = np.flatnonzero(np.diff(self.output, append=-1)) + 1  # trees of one output are beside each other
+        starts = np.append(0, ends[:-1])
+
+        def part(rows: slice) -> Array:
+            block = X[rows]
+            begin = np.arange(len(block))[:, None] * self.columns
+            node = np.repeat(roots[None], len(block), axis=0)
+            for _ in range(steps):
+                right = block.ravel().take(feature.take(node) + begin) > self.threshold.take(node)
+                node = children.take(2 * node + right)
+            out = np.repeat(self.baseline[None], len(block), axis=0)
+            if len(roots):
+                out[:, self.output[starts]] += np.add.reduceat(self.value.take(node), starts, axis=1)
+            return out
+
+        raw = np.concatenate(
+            [np.zeros((0, len(self.scale))), *engine.map_ordered(part, engine.tiles(len(X), size))]
+        )
+        return np.asarray(self.scale * (_chances(raw) if self.odds else raw))
+
+    def times(self, factor: float | Array) -> Trees:
+        """Return the function times a number, or each of its outputs times a number of its own."""
+        return replace(self, scale=self.scale * factor)
+
+
+def _chances(logits: Array) -> Array:
+    """Return 2·p − 1 for the probabilities p of the second of two classes, or of every one of more."""
+    return np.asarray(2.0 * (expit(logits) if logits.shape[1] == 1 else softmax(logits, axis=1)) - 1.0)
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """Trees of all rows, the rounds of boosting that they took, and what trees of fewer rows say of the others.
+
+    Parameters
+    ----------
+    trees : Trees
+    steps : list of int
+        For every model, the rounds of least squared error on the held-out rows.
+    back_values : array of shape (held-out rows, outputs)
+        What models that have not seen them say of the held-out rows.
+    """
+
+    trees: Trees
+    steps: list[int]
+    back_values: Array
+
+    @classmethod
+    def search(
+        cls, X: Array, y: Array, weight: Array | None, back: BoolArray, classes: bool, seed: int
+    ) -> Boosted | None:
+        """Return trees after as many rounds as serve the held-out rows best.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n, outputs)
+        weight : array of shape (n,), optional
+        back : array of bool of shape (n,)
+            The rows that are held out.
+        classes : bool
+            Whether the targets are classes: one column of −1 and 1 for two of them, and a column for each of more.
+        seed : int
+
+        Returns
+        -------
+        Boosted, or None
+            None where there are too few rows to learn from, or none of some class.
+        """
+        fit = np.flatnonzero(~back)
+        if len(fit) < FEWEST_ROWS or (classes and not _all_classes(y[fit])):
+            return None
+        every = np.arange(len(X))
+        if len(fit) > MOST_ROWS:
+            some = generator_at(seed, SAMPLE, 12).permutation(len(fit))
+            fit = np.sort(fit[some[:MOST_ROWS]])
+            every = np.sort(np.append(fit, np.flatnonzero(back)))
+        models, steps, said = [], [], []
+        # One thread: those of OpenMP wait for each other without rest, and crawl where others use the cores.
+        with threadpool_limits(1, user_api="openmp"):
+            for output, target in enumerate(_targets(y, classes)):
+                truth = y[back] if classes else y[back][:, [output]]
+                rounds, values = _rounds(_model(y, classes, seed), X, target, weight, fit, back, truth)
+                model = _model(y, classes, seed).set_params(max_iter=rounds)
+                models.append(_fitted(model, X, target, weight, every))
+                steps.append(rounds)
+                said.append(values)
+            trees = _centred(_arrays(models, classes, X[every[:1]]), X[every])
+            _check(trees, models, X[every[:100]])
+        return cls(trees, steps, np.concatenate(said, axis=1))
+
+
+def _model(y: Array, classes: bool, seed: int) -> Any:
+    """Return boosted trees of scikit-learn that have not been fitted."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
+    steps = min(STEPS, MOST_TREES // (y.shape[1] if classes else 1))
+    return kind(
+        learning_rate=RATE_TIMES_STEPS / steps,
+        max_iter=steps,
+        max_leaf_nodes=LEAVES,
+        max_depth=DEPTH,
+        max_features=COLUMNS,
+        early_stopping=False,
+        random_state=seed % 2**32,
+    )
+
+
+def _targets(y: Array, classes: bool) -> list[Array]:
+    """Return the targets of every model: classes have one model, and outputs one each."""
+    if not classes:
+        return list(y.T)
+    return [(y[:, 0] > 0).astype(np.int64) if y.shape[1] == 1 else y.argmax(axis=1)]
+
+
+def _all_classes(y: Array) -> bool:
+    """Return whether each class has a row."""
+    return bool((y.max(axis=0) > 0).all() and (y.min(axis=0) < 0).all())
+
+
+def _fitted(model: Any, X: Array, target: Array, weight: Array | None, rows: IntArray) -> Any:
+    return model.fit(X[rows], target[rows], sample_weight=None if weight is None else weight[rows])
+
+
+def _rounds(
+    model: Any, X: Array, target: Array, weight: Array | None, fit: IntArray, back: BoolArray, truth: Array
+) -> tuple[int, Array]:
+    """Return the rounds of least squared error on the held-out rows, and what the model says of these then.
+
+    The rounds grow as long as the last of them lower the error.
+    """
+    most, rounds = model.max_iter, min(FIRST_STEPS, model.max_iter)
+    model.set_params(warm_start=True)
+    beside = None if weight is None else weight[back]
+    while True:
+        _fitted(model.set_params(max_iter=rounds), X, target, weight, fit)
+        best, values = _best(model, X[back], truth, beside)
+        if best < LAST * rounds or rounds >= most:
+            return best, values
+        rounds = min(GROWTH * rounds, most)
+
+
+def _best(model: Any, X: Array, truth: Array, weight: Array | None) -> tuple[int, Array]:
+    """Return the rounds of least squared error on some rows, and what the model says of them then."""
+    least, best, values = np.inf, 0, np.zeros_like(truth)
+    odds = hasattr(model, "staged_predict_proba")
+    for step, said in enumerate(model.staged_predict_proba(X) if odds else model.staged_predict(X), 1):
+        said = 2.0 * said[:, -truth.shape[1] :] - 1.0 if odds else said[:, None]
+        error = float(np.average(np.square(said - truth).sum(axis=1), weights=weight))
+        if error < least:
+            least, best, values = error, step, said
+    return best, np.asarray(values)
+
+
+def _check(trees: Trees, models: Sequence[Any], X: Array) -> None:
+    """Raise an error unless trees say the same as the models that they were taken from."""
+    theirs = _raw(models, trees.odds, X)
+    if not np.allclose(trees.values(X), _chances(theirs) if trees.odds else theirs, rtol=1e-6, atol=1e-9):
+        raise RuntimeError("this version of scikit-learn keeps trees in a form that squeak does not know")
+
+
+def _centred(trees: Trees, X: Array) -> Trees:
+    """Return trees with every threshold in the middle between the two values of its column that it is between.
+
+    The rows of the fit go the same ways. scikit-learn may put a threshold on a value, and then the last digit of a
+    number that is computed in another order, by a program that runs an ONNX file for instance, decides.
+    """
+    threshold = trees.threshold.copy()
+    split = trees.children[:, 0] != np.arange(len(threshold))
+    for column in range(trees.columns):
+        nodes = np.flatnonzero(split & (trees.feature == column))
+        if len(nodes):
+            values = np.unique(X[:, column])
+            above = np.searchsorted(values, threshold[nodes], side="right")
+            inner = (above > 0) & (above < len(values))
+            threshold[nodes[inner]] = (values[above[inner] - 1] + values[above[inner]]) / 2.0
+    return replace(trees, threshold=threshold)
+
+
+def _raw(models: Sequence[Any], odds: bool, X: Array) -> Array:
+    """Return the sums of the leaves of all models, before they become probabilities, shape (n, outputs)."""
+    said = [model.decision_function(X) if odds else model.predict(X) for model in models]
+    return np.concatenate([one.reshape(len(X), -1) for one in said], axis=1)
+
+
+def _arrays(models: Sequence[Any], odds: bool, X: Array) -> Trees:
+    """Return the trees of fitted models as arrays, those of one output beside each other; X is a row."""
+    grown = [
+        (tree.nodes, first + output)
+        for first, steps in enumerate(model._predictors for model in models)
+        for output in range(len(steps[0]))
+        for tree in (step[output] for step in steps)
+    ]
+    raw = _raw(models, odds, X)
+    sizes = np.array([len(nodes) for nodes, _ in grown])
+    roots = np.cumsum(sizes) - sizes
+    nodes, offset = np.concatenate([nodes for nodes, _ in grown]), np.repeat(roots, sizes)
+    leaf, places = nodes["is_leaf"].astype(bool), np.arange(len(nodes))
+    children = np.stack([nodes["left"], nodes["right"]], axis=1).astype(np.int64) + offset[:, None]
+    outputs = raw.shape[1]
+    found = Trees(
+        np.where(leaf, 0, nodes["feature_idx"]).astype(np.int64),
+        np.where(leaf, 0.0, nodes["num_threshold"]),
+        np.where(leaf[:, None], places[:, None], children),
+        np.where(leaf, nodes["value"], 0.0),
+        roots.astype(np.int64),
+        np.array([output for _, output in grown], dtype=np.int64),
+        np.zeros(outputs),
+        np.ones(outputs),
+        False,
+        X.shape[1],
+    )
+    return replace(found, baseline=(raw - found.values(X))[0], odds=odds)

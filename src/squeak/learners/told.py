@@ -1,0 +1,74 @@
+"""What a search tells: everything that was tried, and words about what limits the result."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from squeak.core.kernels import Metric
+from squeak.core.types import Array
+from squeak.learners.metric import Trial
+
+BOOSTED = "rounds of boosted trees"
+"""How the model of trees is called."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A line of the table that tells what was tried."""
+
+    stage: str
+    model: str
+    rows: int
+    atoms: int
+    alpha: float
+    error: float
+    """Root of the mean squared error on the held-out rows, in units of the targets' deviation."""
+    seconds: float
+    weight: float = 0.0
+
+
+@dataclass
+class Search:
+    """What was tried, what it cost, and what limits the result."""
+
+    budget: float | None = None
+    stages: list[Stage] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return np.inf if self.budget is None else self.budget - (time.monotonic() - self.began)
+
+
+def words_of(kernels: list[Any]) -> str:
+    """Return short words for kernels and their metrics."""
+    names = []
+    for kernel in kernels:
+        inner = kernel.kernel if isinstance(kernel, Metric) else kernel
+        nu = f" {inner.nu:g}" if hasattr(inner, "nu") else ""
+        names.append(
+            f"{type(inner).__name__}{nu}, {'a linear map' if isinstance(kernel, Metric) else 'widths by column'}"
+        )
+    return " + ".join(names)
+
+
+def say_limits(search: Search, found: list[Trial], shares: Array) -> None:
+    """Add what limits the result to what a search tells: its best kernels, and the shares, the mean's the last."""
+    best = found[0]
+    if best.at_edge and best.alpha < 1e-6 and shares[-1] <= 0.5:
+        search.limits.append(
+            "the penalty is at the lower end of its range: there is hardly any noise, so more rows, or more atoms "
+            "where max_atoms limits them, would help more"
+        )
+    elif best.at_edge and best.alpha >= 1e-6:
+        search.limits.append(
+            "the penalty is at the upper end of its range: the columns tell little of the target, so other columns "
+            "would help more"
+        )
+    if shares[-1] > 0.5:
+        search.limits.append("the mean is more than half of the model: the columns tell little of the target")

@@ -151,8 +151,13 @@ class Quantiles(BaseEstimator):
         return self.predict_interval(X).mean(axis=1)
 
 
-def ours(split: Split, threads: int) -> Any:
-    return squeak.AutoClassifier(random_state=0) if split.classes else squeak.AutoRegressor(random_state=0)
+def ours(split: Split, threads: int, **settings: Any) -> Any:
+    cls = squeak.AutoClassifier if split.classes else squeak.AutoRegressor
+    return cls(random_state=0, **settings)
+
+
+def kernels(split: Split, threads: int) -> Any:
+    return ours(split, threads, trees=False)
 
 
 def before(split: Split, threads: int) -> Any:
@@ -235,7 +240,8 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "squeak": Method("squeak", 2, None, ours),
+    "squeak": Method("squeak", 3, None, ours),
+    "kernels": Method("squeak, trees=False", 1, None, kernels),
     "before": Method("KernelRidge (squeak)", 1, None, before),
     "hist": Method("HistGradientBoosting", 1, None, hist),
     "lightgbm": Method("LightGBM", 1, "lightgbm", lightgbm),

@@ -92,7 +92,7 @@ def states(records: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
     """Return the tables and splits that each state of our code was measured on, by the digest of its source."""
     found: dict[str, dict[str, list[int]]] = {}
     for r in records:
-        if "code" in r:
+        if "code" in r and r["method"] == "squeak":
             found.setdefault(r["code"], {}).setdefault(r["table"], []).append(r["split"])
     return found
 

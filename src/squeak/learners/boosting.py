@@ -19,9 +19,11 @@ from squeak.core.saved import Layout, Saved
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 
-STEPS, RATE_TIMES_STEPS, MOST_TREES = 960, 48.0, 8_000
-"""Rounds of boosting at most, what they times the learning rate are, and trees at most (a round has one for each
-class of many)."""
+STEPS, MOST_TREES = 960, 8_000
+"""Rounds of boosting at most, and trees at most: a round has one for each class of many."""
+
+RATE, FAST_RATE = 0.05, 0.1
+"""The learning rate, and that of fewer rounds. With larger ones the trees of many classes diverge."""
 
 FIRST_STEPS, GROWTH, LAST = 60, 2, 0.8
 """Rounds that are tried first, and by how much they grow while the error is least after this part of them."""
@@ -229,7 +231,7 @@ def _model(y: Array, classes: bool, seed: int) -> Any:
     kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
     steps = min(STEPS, MOST_TREES // (y.shape[1] if classes else 1))
     return kind(
-        learning_rate=RATE_TIMES_STEPS / steps,
+        learning_rate=RATE if steps == STEPS else FAST_RATE,
         max_iter=steps,
         max_leaf_nodes=LEAVES,
         max_depth=DEPTH,

@@ -268,7 +268,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     from squeak.learners.choice import Costs
     from squeak.learners.composed import ROWS_OF_A_SEARCH, WHOLE
     from squeak.learners.leaf_passes import enough_rows
-    from squeak.learners.told import BOOSTED
+    from squeak.learners.tried import BOOSTED
 
     begin = time.perf_counter()
     rows, exact = count_rows(source)

@@ -32,7 +32,7 @@ from squeak.learners.leaf_passes import MOST_BYTES, Sample, bounded, enough_rows
 from squeak.learners.leaves import shared
 from squeak.learners.rows import RowLearner
 from squeak.learners.splits import SplitTree
-from squeak.learners.told import Search
+from squeak.learners.tried import Search
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from squeak.learners.metric import Held, Trial, gradient_product, tuned
 from squeak.learners.regions import HeldOut
 from squeak.learners.splits import SplitTree
 from squeak.learners.spread import constant, spread_of
-from squeak.learners.told import BOOSTED, Search, Stage, say_limits, words_of
+from squeak.learners.tried import BOOSTED, Search, Stage, say_limits, words_of
 
 SEARCH_ROWS, SEARCH_ATOMS = 8_000, 600
 """Rows and atoms with which kernels and metrics are searched for."""

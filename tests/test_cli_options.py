@@ -181,8 +181,13 @@ def test_more_rows_than_memory_should_hold_are_learned_in_passes(data, semicolon
     assert code == 0, printed.err
     assert "there are more than 59 rows: learned in passes" in printed.out
     assert isinstance(squeak.load("m.sqk"), squeak.KernelRidge)
-    code, printed = run(monkeypatch, capsys, *call, "--time-budget", 5)
-    assert code == 2
+    for option in (["--time-budget", 5], ["--no-trees"]):
+        code, printed = run(monkeypatch, capsys, *call, *option)
+        assert code == 2
+        assert "is for --kernel auto; there are more than 59 rows" in " ".join(printed.err.split())
     monkeypatch.setattr("squeak.cli.automatic.MOST_ROWS", 60)
     assert run(monkeypatch, capsys, *call)[0] == 0
+    assert squeak.load("m.sqk").trees is True
+    assert run(monkeypatch, capsys, *call, "--no-trees")[0] == 0
     assert isinstance(squeak.load("m.sqk"), squeak.AutoRegressor)
+    assert squeak.load("m.sqk").trees is False

@@ -158,6 +158,7 @@ class SourceTraining:
 
     def parts(self) -> list[Callable[[], Iterator[Block]]]:
         """Return the parts as they travel to workers, each with no more than it needs."""
+        self.source.check_unchanged()
         return [_SourceBlocks(self.alone(part, part + 1), part) for part in range(self.source.n_parts)]
 
     def alone(self, first: int, stop: int) -> SourceTraining:

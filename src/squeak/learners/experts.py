@@ -11,10 +11,9 @@ from scipy.special import expit, softmax
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core import engine, state
-from squeak.core.checks import check_between, check_whole
+from squeak.core.checks import check_between, check_labels, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.places import place
@@ -229,7 +228,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
             self._told = told_by(ArrayTraining(few.X[rows], few.y[rows]), values, shares, seed)
 
     def _set_classes(self, values: Any) -> None:
-        check_classification_targets(values)
+        check_labels(values)
         self.classes_ = np.unique(values)
         check_classes(self.classes_)
 

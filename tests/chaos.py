@@ -5,7 +5,6 @@ Only processes that were started here are stopped or killed, by their ids.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -16,18 +15,25 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import squeak
-from squeak import Disqueak, KernelClassifier, KernelKMeans, KernelPCA, KernelRidge
+from squeak import Disqueak, KernelClassifier, KernelKMeans, KernelPCA, KernelRidge, LocalExperts
+from squeak.core.places import cluster, place
 from squeak.graphs import DistributedSparsifier
 from squeak.kernels import RBF
+from squeak.learners import leaf_passes, regions
+from squeak.learners.data import SourceTraining
 from squeak.places import ClusterError, Processes
 from squeak.trees.parts import PartError
+from tests import scarce
 from tests.engines import executor_workers
 
 LIMIT = 120.0
@@ -74,6 +80,36 @@ def components(folder):
     return KernelPCA(3, kernel=RBF(1.0), dictionary=X[:40]).fit(rows).transform(X[:50])
 
 
+def experts(folder):
+    """Fit experts in regions of the space, each of which a worker reads, as if memory did not hold the rows."""
+    expert = KernelRidge(RBF(1.0), 1e-3, max_atoms=20)
+    model = LocalExperts(expert, leaf_rows=400, split_kernel=RBF(1.0), random_state=0)
+    with patch.object(leaf_passes, "SAMPLE_ROWS", 500), patch.object(regions, "REGIONS", 4):
+        return model.fit(squeak.rows(folder / "rows", "y", drop=["kind"])).predict(X[:50])
+
+
+def predictions(folder):
+    """Predict on the workers, partition by partition or file by file."""
+    model = fitted()
+    if cluster() is not None:
+        import dask.dataframe as dd
+
+        frame = dd.read_parquet(folder / "rows", split_row_groups=1)
+        return frame.map_partitions(predicted, model, meta=("y", float)).compute().to_numpy()
+    frames = [pd.read_parquet(path) for path in sorted((folder / "rows").iterdir())]
+    with place() as here:
+        return np.concatenate(here.map_ordered(partial(predicted, model=model), frames * 4))
+
+
+@cache
+def fitted():
+    return KernelRidge(RBF(1.0), alpha=1.0, dictionary=X[:400], random_state=0).fit(X, Y)
+
+
+def predicted(frame, model):
+    return pd.Series(model.predict(frame[["a", "b"]].to_numpy()))
+
+
 JOBS = {
     "dictionary": dictionary,
     "sparsifier": sparsifier,
@@ -82,6 +118,8 @@ JOBS = {
     "classes": classes,
     "k-means": centres,
     "PCA": components,
+    "experts": experts,
+    "predictions": predictions,
 }
 
 
@@ -91,6 +129,11 @@ def write_rows(folder):
     for number, rows in enumerate(np.array_split(np.arange(len(X)), 2)):
         frame = pd.DataFrame(X[rows], columns=list("ab")).assign(y=Y[rows], kind=np.where(Y[rows] > 0, "up", "no"))
         frame.to_parquet(folder / "rows" / f"{number}.parquet", row_group_size=500)
+
+
+def write_csv(path, rows):
+    """Write rows such that as many of them take as many bytes."""
+    np.savetxt(path, rows, "%+.9e", ",", header="a,b,y", comments="")
 
 
 class HangError(AssertionError):
@@ -261,26 +304,54 @@ class World:
         )
 
     def full_disk(self, rng, times, folder):
-        """Let a part's reading fail as on a full disk."""
+        """Let the reading of a part write what it reads to a disk that is really full."""
         number = int(rng.integers(1, len(PARTS)))
-        words = f"part {number}: [Errno 28] No space left on device"
-        self.misread("full disk", number, times, no_space, PartError, words, folder, retries=3)
+        with scarce.disk(folder.with_name(f"{folder.name}-disk")) as disk:
+            if not disk.mounted:
+                pytest.skip("no disk may be mounted here")
+            disk.fill()
+            fault = partial(scarce.write_there, disk.path)
+            words = f"part {number}: [Errno 28] No space left on device"
+            self.misread("full disk of a worker", number, times, fault, PartError, words, folder, retries=3)
 
-    def out_of_memory(self, rng, times, folder, words="died of it"):
-        """Let the system end the worker that reads a part, as it does where memory is short."""
+    def short_memory(self, rng, times, folder):
+        """Let the reading of a part ask for more memory than the process of its worker may have."""
         number = int(rng.integers(1, len(PARTS)))
-        self.misread(f"out of memory, {self.where}", number, times, end_worker, ClusterError, words, folder)
+        kind, words = f"memory limited, {self.where}", f"part {number}: Unable to allocate"
+        self.misread(kind, number, times, scarce.ask_for_too_much, PartError, words, folder, retries=3)
 
-    def file_changed(self, rng, folder):
-        """Write a file anew after it was opened, before or in a fit of several passes."""
+    def out_of_memory(self, rng, times, folder, words="died of it", fault=None):
+        """Let a worker be ended that reads a part: as the system does where memory is short, or by its nanny."""
+        number = int(rng.integers(1, len(PARTS)))
+        kind = f"{'out of memory' if fault is None else 'ended by its nanny'}, {self.where}"
+        self.misread(kind, number, times, fault or end_worker, ClusterError, words, folder)
+
+    def file_changed(self, rng, folder, given=False):
+        """Write a file anew, in as many bytes as before, between the first pass of a fit and the second.
+
+        ``given``: the dictionary is, and the file changes between two passes of the solver.
+        """
         folder.mkdir()
-        write_rows(folder)
-        source = squeak.rows(folder / "rows", "y", drop=["kind"])
-        model = KernelRidge(RBF(1.0), alpha=1.0, dictionary=X[:40], solver="falkon", max_iter=6)
-        path = folder / "rows" / f"{rng.integers(2)}.parquet"
-        assert source.preprocessing is not None
-        pd.read_parquet(path).iloc[::-1].to_parquet(path, row_group_size=500)
-        self.log.judged("file changed", lambda: model.fit(source), None, ValueError, "changed")
+        halves = np.array_split(np.column_stack([X, Y]), 2)
+        for number, half in enumerate(halves):
+            write_csv(folder / f"{number}.csv", half)
+        number = int(rng.integers(2))
+        path = folder / f"{number}.csv"
+        source, size = squeak.rows(folder, "y"), path.stat().st_size
+        atoms = {"dictionary": X[:40], "solver": "falkon", "max_iter": 6} if given else {"max_atoms": 30}
+        model, passes, summed = KernelRidge(RBF(1.0), 1.0, random_state=0, **atoms), count(), SourceTraining.sum
+
+        def changing(data, term):
+            if next(passes) == int(given):  # the dictionary took a pass if it was not given
+                write_csv(path, halves[number][::-1])
+            return summed(data, term)
+
+        words = f"{path.name} was changed or replaced after it was opened"
+        with patch.object(SourceTraining, "sum", changing):
+            self.log.judged(f"file changed, {self.where}", lambda: model.fit(source), None, ValueError, words)
+        assert not hasattr(model, "dual_coef_")
+        assert next(passes) > int(given), "the file was not changed"
+        assert path.stat().st_size == size
 
     def client_dies(self, rng, folder):
         """Kill the client of a run with a checkpoint twice, and run it again until it ends."""
@@ -312,10 +383,6 @@ with Client({address!r}):
     (folder / "begun").touch()
     chaos.learner().fit(chaos.X, checkpoint=folder / "run").dictionary_.save(folder / "d.sqk")
 """
-
-
-def no_space():
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def end_worker():
@@ -423,7 +490,7 @@ def schedulers_killed(rng, folder, log, times):
 
 
 @contextmanager
-def pool(attempts=100):
-    """Have two processes without a cluster."""
-    with executor_workers(Processes(2, attempts=attempts)) as workers:
+def pool(attempts=100, workers=2):
+    """Have processes without a cluster."""
+    with executor_workers(Processes(workers, attempts=attempts)) as workers:
         yield workers

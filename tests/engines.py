@@ -26,10 +26,11 @@ class Workers:
 
 
 @contextmanager
-def cluster_of(workers: int, failures: int = 100, connect: str = "120s") -> Iterator[Any]:
+def cluster_of(workers: int, failures: int = 100, connect: str = "120s", memory: str = "auto") -> Iterator[Any]:
     """Have a client of worker processes with nannies, on loopback, that may take their time to come back.
 
     For the time ``connect`` the others try to reach a worker that is gone; a busy machine starts processes slowly.
+    A nanny ends a worker that takes more than 95% of ``memory``.
     """
     dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     settings = {
@@ -43,6 +44,7 @@ def cluster_of(workers: int, failures: int = 100, connect: str = "120s") -> Iter
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
+            memory_limit=memory,
             dashboard_address="127.0.0.1:0",
             host="127.0.0.1",
         ) as cluster,

@@ -106,7 +106,7 @@ def test_rows_late_in_a_stream_cost_less(monkeypatch):
 
 def test_lines_of_a_csv_file_are_weighed(file, monkeypatch):
     source = rows(file.with_suffix(".csv"), "y")
-    assert forecast.count_rows(source) == (3001, False)
+    assert forecast.count_rows(source) == (3000, False)
     monkeypatch.setattr(forecast, "SAMPLE_BYTES", 20_000)
     assert forecast.count_rows(source)[0] == pytest.approx(3000, rel=0.02)
     assert forecast.count_rows(rows(file, "y")) == (3000, True)
@@ -133,3 +133,25 @@ def test_the_memory_of_an_automatic_fit_grows_with_its_atoms():
     few, many = (forecast.memory_of_auto(5_000, 8, AutoRegressor(max_atoms=atoms)) for atoms in (500, None))
     assert few < 0.5 * many
     assert forecast.memory_of_auto(10**6, 50, AutoRegressor()) > 8 * 5 * 50e6
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "given", "n"),
+    [
+        ("d.csv", "a,b\n1,2\n3,4\n", {}, 2),
+        ("d.csv", "a,b\n1,2\n3,4", {}, 2),
+        ("d.csv", "1,2\n3,4\n", {"header": False}, 2),
+        ("d.jsonl", '{"a": 1}\n{"a": 2}\n{"a": 3}\n', {}, 3),
+    ],
+)
+def test_the_names_of_columns_are_no_row(name, text, given, n, tmp_path):
+    (tmp_path / name).write_text(text)
+    assert forecast.weighed_rows(rows(tmp_path / name, **given)) == n
+
+
+def test_two_files_have_two_lines_of_names(file):
+    table = pd.read_csv(file.with_suffix(".csv"))
+    for part in ("one", "two"):
+        (file.parent / "parts").mkdir(exist_ok=True)
+        table.to_csv(file.parent / "parts" / f"{part}.csv", index=False)
+    assert forecast.weighed_rows(rows(file.parent / "parts", "y")) == 6_000

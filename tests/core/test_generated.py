@@ -58,10 +58,20 @@ def test_bad_functions_are_refused():
         GeneratedRows(make, 0)
     with pytest.raises(TypeError, match="make must be a function"):
         GeneratedRows([1], 10)
-    for bad in (
-        lambda rng, n: np.zeros((n + 1, 2)),
-        lambda rng, n: np.zeros(n),
-        lambda rng, n: np.full((n, 1), "a"),
-    ):
-        with pytest.raises(ValueError, match="make was asked for 2 rows of numbers"):
-            squeak.rows(GeneratedRows(bad, 10, random_state=0))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (lambda rng, n: np.zeros((n + 1, 2)), "gave 3: it gives as many rows as it is asked for"),
+        (lambda rng, n: np.zeros(n), r"an array of shape \(2,\): rows form an array of shape \(rows, columns\)"),
+        (lambda rng, n: np.full((n, 1), "a"), "rows of type <U1: make numbers of them"),
+        (lambda rng, n: (np.zeros((n, 2)), np.zeros(n + 1)), r"targets of shape \(3,\): every row has one"),
+        (lambda rng, n: (np.zeros((n, 2)), 1.0), r"targets of shape \(\): every row has one"),
+        (lambda rng, n: (np.zeros((n, 2)),) * 3, "a tuple of 3: it gives rows, or a pair of rows and targets"),
+        (lambda rng, n: [[1.0], [1.0, 2.0]], "rows or targets of different lengths: use arrays"),
+    ],
+)
+def test_what_a_function_made_wrongly_is_told_apart(bad, words):
+    with pytest.raises(ValueError, match=f"make was asked for 2 rows of numbers, and .*{words}"):
+        squeak.rows(GeneratedRows(bad, 10, random_state=0))

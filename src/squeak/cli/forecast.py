@@ -85,9 +85,12 @@ def weighed_rows(source: Any) -> int | None:
     for path in paths:
         with path.open("rb") as file:
             sample = file.read(SAMPLE_BYTES)
-        lines = max(1, sample.count(b"\n"))
-        total += path.stat().st_size / len(sample) * lines if len(sample) == SAMPLE_BYTES else lines
-    return round(total)
+        size = path.stat().st_size
+        lines = max(1, sample.count(b"\n") + (len(sample) == size and not sample.endswith(b"\n")))
+        total += lines * size / len(sample)
+        if path.suffix != ".jsonl" and (source.recipe or {}).get("form", {}).get("header") is not False:
+            total -= 1.0  # the names of the columns
+    return max(1, round(total))
 
 
 def count_rows(source: Any) -> tuple[int, bool]:

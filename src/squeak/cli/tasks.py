@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from squeak.cli.errors import echo
+from squeak.core.checks import refuse_mixed
 
 
 class Task(StrEnum):
@@ -43,6 +44,7 @@ def is_classification(task: Task, source: Any, quiet: bool) -> bool:
 
 def holds_classes(y: Any, quiet: bool) -> bool:
     """Tell whether the first targets look like classes: text, truth values, or few whole numbers; and say so."""
+    refuse_mixed(y)
     values, kind = np.unique(y), y.dtype.kind
     few = len(values) <= min(MOST_CODES, len(y) // ROWS_OF_A_CODE)
     if kind not in "OUSb" and not (few and np.array_equal(values, np.round(values))):

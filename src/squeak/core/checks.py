@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core.advice import Advice, InputError, InputTypeError
 
@@ -81,3 +82,31 @@ def as_float(value: Any) -> float:
 def is_number(value: Any) -> bool:
     """Tell whether a value is a real number; True and False are none."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def refuse_mixed(labels: Any) -> None:
+    """Refuse classes of which some are text and others are not: they have no order, and nobody means two kinds."""
+    values = labels if hasattr(labels, "dtype") else np.asarray(labels, dtype=object)
+    if getattr(values.dtype, "kind", "") != "O":
+        return
+    text = other = None
+    for label in np.asarray(values, dtype=object).ravel().tolist():
+        if isinstance(label, str):
+            text = label
+        elif not _is_missing(label):
+            other = label
+        if text is not None and other is not None:
+            raise InputError(
+                f"the classes are of two types: {text!r} is text, and {other!r} is not",
+                "make all of them text, or all of them numbers",
+            )
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or (label != label) is True
+
+
+def check_labels(labels: Any) -> None:
+    """Refuse labels that are no classes: of two types, or numbers that are not whole."""
+    refuse_mixed(labels)
+    check_classification_targets(labels)

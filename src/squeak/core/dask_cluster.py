@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.core.tasks import ClusterError, K, Place
+from squeak.core.tasks import ClusterError, K, Place, out_of_memory
 
 WORKER_WAIT = 300.0
 """Seconds without a worker at work after which a run on a Dask cluster ends; ``SQUEAK_WORKER_WAIT`` sets others."""
@@ -278,6 +278,8 @@ def _raise_error_of(task: Any) -> None:
         task.result(timeout=FIRST_TRANSFER)
     except (CancelledError, CommClosedError):
         raise ClusterError(GONE) from None
+    except MemoryError as error:
+        raise out_of_memory(error) from None
     except KilledWorker as error:
         raise ClusterError(
             "every worker of the Dask cluster that was given a task died of it, the last at "

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 from squeak.core import engine
 from squeak.core.checks import check_whole
-from squeak.core.tasks import ClusterError, K, Place, R, T
+from squeak.core.tasks import ClusterError, K, Place, R, T, out_of_memory
 
 
 class _Task(Future[Any]):
@@ -135,6 +135,8 @@ class Executors(Place):
         if isinstance(error, BrokenExecutor):
             self._lost(task, call, attempts, executor, error)
         else:
+            if self.remote and isinstance(error, MemoryError):
+                error = out_of_memory(error)
             self._end(task, None if error else begun.result(), error)
 
     def _lost(

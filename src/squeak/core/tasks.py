@@ -29,6 +29,14 @@ class ClusterError(RuntimeError):
     """
 
 
+def out_of_memory(error: MemoryError) -> ClusterError:
+    """Return the error of a task for which its worker had too little memory, and what helps."""
+    return ClusterError(
+        f"a task needs more memory than its worker has ({error or 'MemoryError'}): use smaller parts or fewer "
+        "atoms, or give workers more memory (with a checkpoint, what was finished is kept)"
+    )
+
+
 class Place(ABC):
     """Where tasks run. Derive from it and write four methods to run squeak on an engine of your own.
 

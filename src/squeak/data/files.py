@@ -159,8 +159,14 @@ class Unchanged:
         self._stamps = {path: _stamp(path) for path in self._labels}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Take along the sizes alone: another machine has another copy, with a number and times of its own."""
-        return {"_labels": self._labels, "_stamps": {path: (stamp[0],) for path, stamp in self._stamps.items()}}
+        """Take along the sizes of files here: another machine may have copies, with numbers and times of their own.
+
+        Whoever sent it checks these at the end (:meth:`RowSource.check_unchanged`).
+        """
+        stamps = {
+            path: stamp if isinstance(path, RemoteFile) else stamp[:1] for path, stamp in self._stamps.items()
+        }
+        return {"_labels": self._labels, "_stamps": stamps}
 
     def check(self, path: AnyPath | None = None) -> None:
         """Refuse a file, or any of them, that was changed or replaced since."""

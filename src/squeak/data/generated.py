@@ -77,12 +77,8 @@ class GeneratedReader(MemoryReader):
     def _rows(self, part: int, most: int = PART) -> tuple[Any, Any]:
         """Return the rows of a part, or as many as the function is asked for, and their targets."""
         n = min((self.n_rows or 0) - part * PART, PART, most)
-        made = self._make(generator_at(self._seed, MADE, part), n)
-        X, y = made if isinstance(made, tuple) else (made, None)
-        X = np.asarray(X)
-        if X.ndim != 2 or len(X) != n or X.dtype.kind not in "fbui" or (y is not None and len(y) != n):
-            raise ValueError(f"make was asked for {n:,} rows of numbers, and gave an array of shape {X.shape}")
-        return floats(X), None if y is None else np.asarray(y)
+        X, y = _checked(self._make(generator_at(self._seed, MADE, part), n), n)
+        return floats(X), y
 
     def pieces(self, part: int, columns: Sequence[Any] | None, start: int, size: int) -> Iterator[Piece]:
         """Yield the rows of a part from row ``start`` of it on, in pieces of ``size``: it is made as a whole."""
@@ -100,3 +96,24 @@ class GeneratedReader(MemoryReader):
     def alone(self, first: int, stop: int) -> GeneratedReader:
         """Return the reader: the function goes along."""
         return self
+
+
+def _checked(made: Any, n: int) -> tuple[Any, Any]:
+    """Return the rows and targets that a function made, or say what they are instead of n of each."""
+    asked = f"make was asked for {n:,} rows of numbers, and gave"
+    if isinstance(made, tuple) and len(made) != 2:
+        raise ValueError(f"{asked} a tuple of {len(made)}: it gives rows, or a pair of rows and targets")
+    X, y = made if isinstance(made, tuple) else (made, None)
+    try:
+        X, y = np.asarray(X), None if y is None else np.asarray(y)
+    except ValueError:
+        raise ValueError(f"{asked} rows or targets of different lengths: use arrays") from None
+    if X.dtype.kind not in "fbui":
+        raise ValueError(f"{asked} rows of type {X.dtype}: make numbers of them")
+    if X.ndim != 2:
+        raise ValueError(f"{asked} an array of shape {X.shape}: rows form an array of shape (rows, columns)")
+    if len(X) != n:
+        raise ValueError(f"{asked} {len(X):,}: it gives as many rows as it is asked for")
+    if y is not None and y.shape[:1] != (n,):
+        raise ValueError(f"{asked} targets of shape {y.shape}: every row has one")
+    return X, y

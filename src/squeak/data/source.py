@@ -18,6 +18,7 @@ from squeak.data.learning import Request, learn, select
 from squeak.data.pieces import Piece, finite_matrix
 from squeak.data.preprocessing import Preprocessing, Strange, missing_column
 from squeak.data.readers import IteratorReader, Reader
+from squeak.data.remote import RemoteFile
 from squeak.data.targets import is_name, targets_of
 
 LEARN_BYTES = 64 * 2**20
@@ -321,6 +322,16 @@ class RowSource:
             strange.warn()
         if kept == 0 and stop is None:  # a part may be empty
             raise ValueError(f"there are no rows{f': all {skipped:,} were skipped' if skipped else ''}")
+
+    def check_unchanged(self) -> None:
+        """Refuse files of this machine that were changed or replaced since they were opened.
+
+        Workers know the sizes of files alone, so whoever has opened them asks when the workers are done.
+        """
+        files = {self.reader.part_path(part): part for part in range(self.n_parts)}
+        for path, part in files.items():
+            if not isinstance(path, RemoteFile):  # its time travels, and workers ask for themselves
+                self.reader.check_unchanged(part)
 
     def _check_count(self, part: int, rows: int) -> None:
         """Refuse a part that was changed while it was read, or had another number of rows the first time."""

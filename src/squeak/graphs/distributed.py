@@ -118,6 +118,8 @@ class DistributedSparsifier(TreeShaped, Sparsifier):
         keep = Keep.open(checkpoint, description, draw_seed(self.random_state))
         run = TreeRun(tree, parts, EdgeWork(plan), keep, retries, self.verbose)
         root, nodes = run.result()
+        if isinstance(given, RowSource):
+            given.check_unchanged()
         self._sample, self.nodes_, self.tree_ = _numbered(root, run.rows_of_leaves(), plan.source), nodes, tree
         self._names = names
         return self

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core.advice import Advice, InputError
+from squeak.core.checks import check_labels, refuse_mixed
 from squeak.core.state import plain
 from squeak.core.types import Array
 from squeak.data import Block, Cursor, DecidesBlocks, RowSource, by_blocks
@@ -197,7 +197,7 @@ class Watched(Sampled):
 
 def _with_classes(found: tuple[Any, Any] | None, y: Any) -> tuple[Any, Any]:
     """Return the classes found so far with those of some targets."""
-    check_classification_targets(y)
+    check_labels(y)
     fresh = np.unique(y, return_counts=True)
     found = fresh if found is None else _added(found, fresh)
     _check_not_numbers(found[0])
@@ -215,7 +215,9 @@ def _classes_of_part(given: tuple[RowSource, int]) -> tuple[Any, Any] | None:
 
 def _added(one: tuple[Any, Any], two: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return the classes of both, and how many rows each has in all."""
-    classes, places = np.unique(np.concatenate([one[0], two[0]]), return_inverse=True)
+    both = np.concatenate([one[0], two[0]])
+    refuse_mixed(both)
+    classes, places = np.unique(both, return_inverse=True)
     return classes, np.bincount(places, np.concatenate([one[1], two[1]]), minlength=len(classes))
 
 

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core import state
-from squeak.core.checks import check_choice
+from squeak.core.checks import check_choice, check_labels
 from squeak.core.constructors import parameters
 from squeak.core.rows import take
 from squeak.core.saved import LabelsPiece, Layout
@@ -175,7 +174,7 @@ class KernelClassifier(Classifier, RidgeLearner):
 
     def _coded(self, rows: ArrayTraining) -> tuple[ArrayTraining, ClassWeights | None]:
         """Return rows in memory with numbers for their classes, and the classes' weights."""
-        check_classification_targets(rows.y)
+        check_labels(rows.y)
         weigh, weight = None, rows.weight
         self.classes_, counts = np.unique(rows.y, return_counts=True)
         if self.class_weight is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from squeak.core import engine
 from squeak.core.advice import Advice, InputError
 from squeak.core.allocator import freed_memory_kept
+from squeak.core.checks import refuse_mixed
 from squeak.core.progress import Pass
 from squeak.core.rows import n_rows, take
 from squeak.core.tasks import Place
@@ -158,6 +159,7 @@ class SourceTraining:
 
     def parts(self) -> list[Callable[[], Iterator[Block]]]:
         """Return the parts as they travel to workers, each with no more than it needs."""
+        self.source.check_unchanged()
         return [_SourceBlocks(self.alone(part, part + 1), part) for part in range(self.source.n_parts)]
 
     def alone(self, first: int, stop: int) -> SourceTraining:
@@ -245,8 +247,9 @@ def as_numbers(y: Any) -> Array:
 
 
 def check_finite(values: Any, what: str) -> None:
-    """Refuse numbers beside the rows that are missing or infinite, and name the first row."""
+    """Refuse numbers beside the rows that are missing or infinite, and name the first row; and mixed classes."""
     values = np.asarray(values)
+    refuse_mixed(values)
     if values.dtype.kind != "f" or np.isfinite(values).all():
         return
     row, *column = np.argwhere(~np.isfinite(values))[0]

@@ -11,10 +11,9 @@ from scipy.special import expit, softmax
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from squeak.core import engine, state
-from squeak.core.checks import check_between, check_whole
+from squeak.core.checks import check_between, check_labels, check_whole
 from squeak.core.constructors import parameters
 from squeak.core.kernels import RBF
 from squeak.core.places import place
@@ -32,26 +31,23 @@ from squeak.learners.descent import KernelGradientDescent
 from squeak.learners.expansion import Expansion, ExpansionsPiece
 from squeak.learners.formula import Answers, Classes, Experts, Function, Numbers
 from squeak.learners.leaf_passes import Sample, bounded, dense, sampled
-from squeak.learners.leaves import Slopes, Task, back_values, fitted, scores_of, shared, with_width
+from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared, with_width
 from squeak.learners.metric import check_tunable
 from squeak.learners.regions import REGION_SAMPLE, HeldOut, Regions, grafted, region_rows
 from squeak.learners.ridge import KernelRidge
 from squeak.learners.rows import RowLearner, all_or_nothing
 from squeak.learners.splits import SplitTree, grown
-
-
-def _decides(model: Any) -> bool:
-    return isinstance(model.estimator, KernelClassifier) or getattr(model, "classes_", None) is not None
+from squeak.learners.told import TOLD, ErrorsKnown, ExpertErrors, Told, decides, said, some_rows, told_by
 
 
 def _has_odds(model: Any) -> bool:
-    return _decides(model) and bool(
+    return decides(model) and bool(
         getattr(model, "logistic_", getattr(model.estimator, "loss", "squared") == "logistic")
     )
 
 
 @parameters
-class LocalExperts(DecidesBlocks, RowLearner):
+class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
     """One model for each part of the space, blended where parts meet: for rough functions of many rows.
 
     The rows are split at the median along the direction in which a small model of them changes most, the first
@@ -117,6 +113,7 @@ class LocalExperts(DecidesBlocks, RowLearner):
         "dimensions_": state.whole(low=1, high=2),
         "logistic_": state.flag(),
         "classes_": LabelsPiece("classes_dtype", optional=True),
+        "_errors": NestedPiece(ExpertErrors, optional=True),
     }
 
     estimator: Any = field(default=None, kw_only=False)
@@ -130,6 +127,7 @@ class LocalExperts(DecidesBlocks, RowLearner):
     dimensions_: int = field(init=False)
     back_values_: Array = field(init=False)
     preprocessing_: Preprocessing | None = field(init=False, default=None)
+    _told: Told | ExpertErrors | None = field(init=False, default=None)
 
     @all_or_nothing
     def fit(
@@ -177,8 +175,9 @@ class LocalExperts(DecidesBlocks, RowLearner):
         back = kept_back(back, data.y if y is None else y, sample_weight)
         slopes, leaves = self._split(data, kernel, seed, self.leaf_rows)
         given = {} if back is None else {"back": back}
+        told = None if classes else some_rows(len(slopes.X), seed)
         tasks = [
-            Task(with_width(estimator, data.X, rows), data, given, beside, rows, self.classes_, seed, leaf)
+            Task(with_width(estimator, data.X, rows), data, given, beside, rows, self.classes_, seed, leaf, told)
             for leaf, rows in enumerate(leaves)
         ]
         with place() as here, progress("local experts", "experts", len(tasks), Job.now is not None) as bar:
@@ -190,8 +189,11 @@ class LocalExperts(DecidesBlocks, RowLearner):
 
             found = here.map_ordered(fitted if here.remote else one, tasks)
         self.experts_ = [expert for expert, _, _ in found]
-        if isinstance(estimator, KernelBlend):
-            self.back_values_ = back_values(self.tree_, slopes.X, found, leaves)
+        if not classes:
+            values, shares = said(self.tree_, slopes.X, found, leaves)
+            self._told = told_by(data, values, shares, seed)
+            if isinstance(estimator, KernelBlend):
+                self.back_values_ = values
         return self
 
     def _split(self, data: ArrayTraining, kernel: Any, seed: int, leaf_rows: int) -> tuple[Slopes, list[IntArray]]:
@@ -209,15 +211,24 @@ class LocalExperts(DecidesBlocks, RowLearner):
         most = max(REGION_SAMPLE, round(region_rows(found.n_all, few.X.shape[1], self.leaf_rows) * part))
         _, leaves = self._split(few, kernel, seed, most)
         sizes = np.array([len(rows) for rows in leaves]) / part * few.X[0].nbytes
-        how = (estimator, kernel, self.leaf_rows, self.margin, self.classes_, seed, beside, back)
+        told = back
+        if back is None and self.classes_ is None:
+            most = len(found.numbers) if isinstance(estimator, KernelBlend) else TOLD
+            told = HeldOut(seed, None, np.sort(found.numbers)[:most])
+        how = (estimator, kernel, self.leaf_rows, self.margin, self.classes_, seed, beside, told)
         regions = Regions(data, self.tree_, *how).all(sizes)
         self.tree_ = grafted(self.tree_, [region.tree for region in regions])
         self.experts_ = [expert for region in regions for expert in region.experts]
         if back is not None:
             self.back_values_ = back.told_of(regions)
+        elif told is not None:
+            rows = np.flatnonzero(found.numbers <= told.told[-1])
+            values = told.told_of(regions)[np.searchsorted(told.told, found.numbers[rows])]
+            shares = 1.0 - np.isnan(values).any(axis=1)
+            self._told = told_by(ArrayTraining(few.X[rows], few.y[rows]), values, shares, seed)
 
     def _set_classes(self, values: Any) -> None:
-        check_classification_targets(values)
+        check_labels(values)
         self.classes_ = np.unique(values)
         check_classes(self.classes_)
 
@@ -228,7 +239,7 @@ class LocalExperts(DecidesBlocks, RowLearner):
 
         ``back``: if it tells rows of a source by their places, these are not gathered, however few they are.
         """
-        self.preprocessing_, self.classes_ = None, None
+        self.preprocessing_, self.classes_, self._told = None, None, None
         source: SourceTraining | None = None
         data: ArrayTraining | Sample
         if isinstance(X, SourceTraining):
@@ -271,7 +282,9 @@ class LocalExperts(DecidesBlocks, RowLearner):
         self.classes_ = found["classes_"]
         if self.classes_ is not None and outputs != {scores_of(self.classes_)}:
             raise ValueError("the experts do not fit the classes")
-        self.preprocessing_ = found["preprocessing_"]
+        self.preprocessing_, self._told = found["preprocessing_"], found["_errors"]
+        if found["_errors"] is not None and not found["_errors"].fits(self.tree_.columns, *outputs):
+            raise ValueError("the errors do not fit the experts")
 
     def _width(self) -> int | None:
         return self.tree_.columns
@@ -293,25 +306,32 @@ class LocalExperts(DecidesBlocks, RowLearner):
         return Classes(self.classes_, 1.0 if self.logistic_ else None)
 
     @by_blocks
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return f(x), or the class, of every row.
 
         Parameters
         ----------
         X : array, table, or row source
+        return_std : bool
+            Of a regression, return the standard deviation of a new target as well, in its units.
 
         Returns
         -------
-        array of shape (n,) or (n, outputs)
+        mean : array of shape (n,) or (n, outputs)
+        std : array of the same shape
+            Where it was asked for.
         """
-        values = self._values(self._rows_for(X))
+        rows = self._rows_for(X)
+        values = self._values(rows)
         if self.classes_ is not None:
+            if return_std:
+                raise ValueError("return_std is for regression; these are classes")
             return self.classes_[
                 (values[:, 0] > 0).astype(np.intp) if values.shape[1] == 1 else values.argmax(axis=1)
             ]
-        return values[:, 0] if self.dimensions_ == 1 else values
+        return (self._shaped(values), self._shaped(self._known().std(rows))) if return_std else self._shaped(values)
 
-    @available_if(_decides)  # type: ignore[untyped-decorator]
+    @available_if(decides)  # type: ignore[untyped-decorator]
     @by_blocks
     def decision_function(self, X: Any) -> Array:
         """Return the scores of every row: of classifiers.

@@ -11,6 +11,7 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.advice import InputError
+from squeak.core.checks import refuse_mixed
 from squeak.core.tasks import by_itself
 from squeak.core.types import Array, IntArray
 from squeak.learners.data import ArrayTraining, SourceTraining
@@ -85,7 +86,9 @@ class Sample:
     def joined(self, other: Sample) -> Sample:
         """Return the sample of the rows of both."""
         known = [one.values for one in (self, other) if one.values is not None]
-        values = np.unique(np.concatenate(known)) if known else None
+        both = np.concatenate(known) if known else None
+        refuse_mixed([] if both is None else both)
+        values = None if both is None else np.unique(both)
         return Sample(self.drawn.joined(other.drawn), self.n_all + other.n_all, values)
 
 
@@ -106,7 +109,9 @@ class _Draw:
         for X, (y, _) in blocks:
             drawn, n = drawn.plus(dense(X), y), n + len(y)
             if self.classes:
-                values = np.unique(y if values is None else np.concatenate([values, y]))
+                known = y if values is None else np.concatenate([values, y])
+                refuse_mixed(known)
+                values = np.unique(known)
         return Sample(drawn, n, values)
 
 
@@ -160,6 +165,8 @@ def bounded(data: SourceTraining, size: int, seed: int, classes: bool = False) -
     """
     whole = None if stays(data) else gathered(data)
     if whole is not None:
+        if classes:
+            refuse_mixed(whole.y)
         return whole
     found = sampled(data, size, seed, classes)
     return found.rows if found.n_all == len(found.numbers) else found

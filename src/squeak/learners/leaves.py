@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from squeak.learners.data import ArrayTraining
 from squeak.learners.expansion import Expansion, total
 from squeak.learners.metric import Held, gradient_product, tuned
 from squeak.learners.splits import SplitTree
+from squeak.learners.told import without
 from squeak.samplers.base import own_kernel
 
 SPLIT_ROWS, SPLIT_ATOMS = 4000, 400
@@ -92,13 +92,15 @@ class Task:
     classes: Any
     seed: int
     leaf: int
+    told: Array | None = None
+    """Of which rows it is told what a model says that can leave a row out afterwards."""
 
     def __reduce__(self) -> Any:
         data, rows = self.data, self.rows
         some = ArrayTraining(data.X[rows], data.y[rows], None if data.weight is None else data.weight[rows])
         given = {name: values[rows] for name, values in self.by_row.items()}
-        places = np.arange(len(rows))
-        return Task, (self.estimator, some, given, self.beside, places, self.classes, self.seed, self.leaf)
+        told, places = None if self.told is None else self.told[rows], np.arange(len(rows))
+        return Task, (self.estimator, some, given, self.beside, places, self.classes, self.seed, self.leaf, told)
 
 
 def with_width(estimator: Any, X: Array, rows: IntArray) -> Any:
@@ -109,7 +111,10 @@ def with_width(estimator: Any, X: Array, rows: IntArray) -> Any:
 
 
 def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:
-    """Return the expert of a leaf as the sum of its kernel functions, and what it said of the held-out rows."""
+    """Return the expert of a leaf as the sum of its kernel functions, and what it said of rows without them.
+
+    These are the rows that it held out or, where it can leave out a row afterwards, those of the task.
+    """
     rows, data = task.rows, task.data
     X, y = data.X[rows], data.y[rows]
     weight = None if data.weight is None else data.weight[rows]
@@ -127,21 +132,11 @@ def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:
     if isinstance(model, KernelBlend):
         return model.expansions_, model.back_, model.back_values_
     part = Expansion.of(model)
+    some = none[0] if task.told is None or known is not None else np.flatnonzero(task.told[rows])
+    values = without(model, X, y, weight, some) if len(some) else None
+    if values is not None:
+        return [part], some, values
     return [part if known is None else _for_classes(part, known, task, len(rows))], *none
-
-
-def back_values(tree: SplitTree, X: Array, found: Sequence[Any], leaves: list[IntArray]) -> Array:
-    """Return what the experts said of the held-out rows, before they saw them; NaN for other rows.
-
-    ``found``: what :func:`fitted` returned for each leaf. ``leaves``: the rows of each.
-    """
-    out = np.full((len(X), found[0][0][0].coef.shape[1]), np.nan)
-    for (rows, share), (_, places, values), own in zip(tree.shares(X), found, leaves, strict=True):
-        part = np.zeros(len(X))
-        part[rows] = share
-        known = own[places]
-        out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * values
-    return out
 
 
 def scores_of(classes: Any) -> int:

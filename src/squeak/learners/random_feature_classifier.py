@@ -7,9 +7,8 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 
-from squeak.core.checks import check_choice
+from squeak.core.checks import check_choice, check_labels
 from squeak.core.constructors import parameters
 from squeak.core.saved import LabelsPiece, Layout
 from squeak.core.state import plain
@@ -90,7 +89,7 @@ class RandomFeatureClassifier(Classifier, SgdLearner):
         if first and classes is None:
             raise ValueError("the first call of partial_fit must name all classes: classes=[...]")
         data = self._array(X, y, sample_weight, reset=first)
-        check_classification_targets(data.y)
+        check_labels(data.y)
         known = np.unique(classes) if first else self.classes_
         if not np.isin(data.y, known).all():
             raise ValueError(f"y has classes that were not named: {np.setdiff1d(data.y, known).tolist()[:5]}")
@@ -110,7 +109,7 @@ class RandomFeatureClassifier(Classifier, SgdLearner):
         self._seen = {}
 
     def _look(self, y: Any, weight: Any) -> None:
-        check_classification_targets(y)
+        check_labels(y)
         found, place = np.unique(y, return_inverse=True)
         for name, count in zip(found.tolist(), np.bincount(place, weight, len(found)), strict=True):
             self._seen[name] = self._seen.get(name, 0.0) + float(count)

@@ -22,8 +22,9 @@ from squeak.learners import leaf_passes
 from squeak.learners.data import ArrayTraining, SourceTraining
 from squeak.learners.expansion import Expansion
 from squeak.learners.leaf_passes import LeafRows, groups_of, rows_of, stays
-from squeak.learners.leaves import Slopes, Task, back_values, fitted, with_width
+from squeak.learners.leaves import Slopes, Task, fitted, with_width
 from squeak.learners.splits import SplitTree, grown
+from squeak.learners.told import WHOLE, said
 from squeak.trees.sums import same
 
 REGION_BYTES, REGIONS, REGION_SAMPLE = 2**27, 16, 20
@@ -36,8 +37,8 @@ class HeldOut:
     """Which rows of a source are held out: those whose random numbers, by their place in it, are small."""
 
     seed: int
-    part: float
-    """The part of all rows that is held out while kernels are chosen."""
+    part: float | None
+    """The part of all rows that is held out while kernels are chosen; None: every expert draws its own."""
     told: Array
     """The numbers of the rows, from small to large, of which it is told what the experts said."""
 
@@ -96,7 +97,9 @@ class Regions:
             self.leaf_rows,
             self.margin,
         )
-        given = {} if self.held is None else {"back": rows.numbers <= self.held.part}
+        held = self.held
+        given = {} if held is None or held.part is None else {"back": rows.numbers <= held.part}
+        told = None if held is None else rows.numbers <= held.told[-1]
         found = [
             fitted(
                 Task(
@@ -108,16 +111,18 @@ class Regions:
                     self.classes,
                     self.seed,
                     (region << 32) + leaf,
+                    told,
                 )
             )
             for leaf, some in enumerate(leaves)
         ]
         experts = [expert for expert, _, _ in found]
-        if self.held is None:
+        if held is None or told is None:
             return Region(tree, experts, np.empty(0), np.empty((0, 1)))
-        told = rows.numbers <= self.held.told[-1]
-        values = back_values(tree, rows.X, found, leaves)[told] * rows.share[told, None]
-        return Region(tree, experts, rows.numbers[told], values)
+        values, shares = said(tree, rows.X, found, leaves)
+        if held.part is None:
+            values[shares < WHOLE] = np.nan
+        return Region(tree, experts, rows.numbers[told], values[told] * rows.share[told, None])
 
     def all(self, sizes: Array) -> list[Region]:
         """Return what is learned in every region; ``sizes``: the bytes of their rows, about."""

@@ -194,13 +194,18 @@ def all_or_nothing(method: Method) -> Method:
     """Make a method of a learner leave the learner as it was if it fails or is interrupted.
 
     The method may set and drop attributes as it likes; what they hold it must replace and never change in place.
+    It has failed too if files that workers read on the way were changed since they were opened.
     """
 
     @wraps(method)
     def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(self.__dict__)
         try:
-            return method(self, *args, **kwargs)
+            found = method(self, *args, **kwargs)
+            if elsewhere() is not None:
+                for source in (given for given in (*args, *kwargs.values()) if isinstance(given, RowSource)):
+                    source.check_unchanged()
+            return found
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.multiclass import check_classification_targets
 
+from squeak.core.checks import check_labels, refuse_mixed
 from squeak.core.state import plain
 from squeak.core.types import Array, Rows
 from squeak.data import DecidesBlocks, by_blocks
@@ -184,6 +184,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
             raise
 
     def _take_classes(self, classes: Any) -> None:
+        refuse_mixed(classes)
         found = np.unique(np.asarray(classes))
         if hasattr(self, "classes_") and not np.array_equal(self.classes_, found):
             raise ValueError(f"classes is {found.tolist()}; the first call had {self.classes_.tolist()}")
@@ -194,7 +195,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
     def _n_known(self, y: Array) -> int:
         labels = np.asarray(y)
         if not hasattr(self, "classes_"):
-            check_classification_targets(labels)
+            check_labels(labels)
             found = np.unique(labels)
             if len(found) < 2 and not self.classes_join:
                 raise ValueError(
@@ -220,7 +221,7 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
 
     def _encode(self, y: Any, first: bool) -> Array:
         labels = np.asarray(y)
-        check_classification_targets(labels)
+        check_labels(labels)
         if self._n_known(labels) < len(labels):
             raise ValueError(f"some of the labels are not among the classes {self.classes_.tolist()}")
         place = np.searchsorted(self.classes_, labels)

@@ -16,7 +16,7 @@ from squeak.core.leverage import check_ridge
 from squeak.core.rows import check_rows, join, label_of, n_rows, take, width_of
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Rows
-from squeak.data import Preprocessing
+from squeak.data import Preprocessing, RowSource
 from squeak.samplers.base import Coins, Plan, ScoreSampler, own_kernel
 from squeak.samplers.dictionary import Dictionary
 from squeak.samplers.kors import Kors
@@ -244,6 +244,8 @@ class Disqueak(TreeShaped, Coins, ScoreSampler):
         keep = Keep.open(checkpoint, self._description(plan, tree, parts, label), draw_seed(self.random_state))
         run = TreeRun(tree, parts, DictionaryWork(leaf, plan), keep, retries, self.verbose)
         root, nodes = run.result()
+        if isinstance(X, RowSource):
+            X.check_unchanged()
         found = numbered_through(root, run.rows_of_leaves(), label, preprocessing)
         record = Record.of(self, merges=tree.merges, nodes=nodes)
         if start is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -69,10 +70,17 @@ class Keep:
         return read(path)
 
     def save(self, node: int, d: Any) -> None:
-        """Keep what a node came to."""
+        """Keep what a node came to; where the disk is full, those kept before stay whole."""
         path = self._path(node)
-        if path is not None and not isinstance(d, NoRows):
+        if path is None or isinstance(d, NoRows):
+            return
+        try:
             d.save(path)
+        except OSError as error:
+            raise storage.CheckpointError(
+                f"node {node} of the tree could not be kept in {path} ({error.strerror or error}): the nodes kept "
+                "before it are whole, and the same call goes on with them once it can be written"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -248,7 +256,8 @@ class TreeRun:
             except BaseException:
                 if self.keep.folder is not None:
                     for node, (d, _) in runs.rescued(left):
-                        self.keep.save(node, d)
+                        with suppress(storage.CheckpointError):  # the first error is the one to tell
+                            self.keep.save(node, d)
                 runs.cancel([*tasks.values(), *facts])
                 raise
 

@@ -249,19 +249,51 @@ def test_in_the_units_of_its_rewards_a_bandit_pulls_what_another_does_with_rewar
     plain, large = (AutoUCB(arms, RBF(0.3), noise=0.1, random_state=0) for _ in range(2))
     plain.tell(np.arange(8), scaled)
     large.tell(np.arange(8), 5000 + 800 * scaled)
+    for bandit in (plain, large):
+        bandit.retire([3, 70])
     plain, large = plain.in_units_of_rewards(), large.in_units_of_rewards()
     assert large.prior_mean_ == pytest.approx(5000)
     assert large.noise_ == pytest.approx(80)
     plain.run(value, 30)
     large.run(lambda arm: 5000 + 800 * value(arm), 30)
     assert np.array_equal(plain.pulls_, large.pulls_)
+    assert not np.isin([3, 70], large.pulls_[8:]).any()  # what was retired stays so
 
 
-def test_a_run_whose_function_gives_nan_stops_with_the_state_before(make):
-    bandit = make().run(value, 5)
-    with pytest.raises(ValueError, match="nan"):
-        bandit.run(lambda i: np.nan, 5)
-    assert (bandit.n_told_, len(bandit.pending_)) == (5, 0)
+def test_an_arm_whose_reward_is_not_finite_has_failed_and_is_not_tried_again(make):
+    calls, seen = [], []
+
+    def fails(arm):
+        calls.append(arm)
+        return {0: np.nan, 3: np.inf}.get(list(dict.fromkeys(calls)).index(arm) % 6, value(arm))
+
+    bandit = make().run(fails, 40, one_by_one=True, callback=lambda *pull: seen.append(pull))
+    failed = {arm for arm, reward in seen if not np.isfinite(reward)}
+    assert [arm for arm, _ in seen] == calls
+    assert (len(calls), len(bandit.pending_)) == (40, 0)
+    assert failed == set(np.flatnonzero(~bandit.active_))
+    assert bandit.pulls_.tolist() == [arm for arm in calls if arm not in failed]
+    assert failed
+    assert bandit.best_.index not in failed
+
+
+def test_a_failure_is_told_by_name_and_tell_wants_finite_rewards(make):
+    bandit = make()
+    arm = int(np.atleast_1d(bandit.ask())[0])
+    bandit.fail(arm)
+    assert (len(bandit.pending_), bandit.active_[arm], bandit.n_told_) == (0, False, 0)
+    for _ in range(30):
+        assert arm not in step(bandit)
+    with pytest.raises(ValueError, match=r"reward of arm 3 is nan.*fail\(arm\)"):
+        bandit.tell(3, np.nan)
+    with pytest.raises(ValueError, match="arm 80 is unknown"):
+        bandit.fail([5, 80])
+    assert bandit.active_[5]
+
+
+def test_a_run_in_which_every_arm_fails_says_so():
+    with pytest.raises(ValueError, match="every arm is retired or has failed"):
+        GPUCB(np.eye(3), RBF(1.0), random_state=0).run(lambda arm: np.nan, 9)
 
 
 def test_forgetting_what_was_not_asked_is_an_error(make):

@@ -218,7 +218,7 @@ def test_one_bad_reward_in_a_batch_does_not_take_the_good_ones_with_it(forty_arm
 def test_a_batch_ends_whatever_a_file_asks_for(cls, params, problem, monkeypatch, tmp_path):
     for room in (batch_bkb, baselines):
         monkeypatch.setattr(room, "MOST_AT_ONCE", 7)
-    cls(problem[0], RBF(0.25), random_state=0, **params).save(tmp_path / "b.sqk")
+    cls(problem[0], RBF(0.25), noise=0.1, random_state=0, **params).save(tmp_path / "b.sqk")
     bandit = cls.load(tmp_path / "b.sqk")
     bandit.tell(bandit.ask(), [0.0])
     assert len(bandit.ask()) == 7

@@ -17,10 +17,10 @@ from squeak.bandits.posterior import Posterior
 from squeak.bandits.runs import Best, Runs, check_indices, check_rewards
 from squeak.bandits.state import SavedBandit
 from squeak.bandits.units import FIRST, InUnits
-from squeak.bandits.widths import Evidence, WidthLike, make_width
+from squeak.bandits.widths import Constant, Evidence, WidthLike, make_width
 from squeak.core import engine
 from squeak.core.checks import check_choice, check_number, check_positive
-from squeak.core.kernels import diagonal, resolve
+from squeak.core.kernels import Scaled, diagonal, resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray, Rows
@@ -58,11 +58,11 @@ class Bandit(SavedBandit, InUnits, PendingPulls, Runs):
         arms: Any,
         kernel: Any = None,
         *,
-        noise: float = 0.1,
-        norm: float = 1.0,
+        noise: float | None = None,
+        norm: float | None = None,
         delta: float = 0.1,
         beta: WidthLike = 2.0,
-        prior_mean: float = 0.0,
+        prior_mean: float | None = None,
         refit: str | Iterable[int] | None = None,
         scale: str | None = None,
         random_state: RandomState = None,
@@ -71,17 +71,20 @@ class Bandit(SavedBandit, InUnits, PendingPulls, Runs):
         kernel = own_kernel(kernel)
         rows = copy_rows(check_rows(arms, kernel))
         self.kernel_ = resolve(kernel, rows)
-        self.noise_ = check_positive("noise", noise)
+        in_units = [value for value in (noise, norm, prior_mean) if value is not None]
+        self.noise_ = check_positive("noise", 0.1 if noise is None else noise)
         if not np.isfinite(self.noise_ * self.noise_):
             raise ValueError(f"noise is too large for float64, its square is infinite: {noise!r}")
         check_ridge_beside(self.noise_**2, self.kernel_, rows)
-        self.norm = check_positive("norm", norm)
+        self.norm = check_positive("norm", 1.0 if norm is None else norm)
         self.delta = check_positive("delta", delta)
         if self.delta >= 1:
             raise ValueError(f"delta must be below 1; it is {delta!r}")
         self.beta = make_width(beta)
-        self.prior_mean_ = check_number("prior_mean", prior_mean)
+        self.prior_mean_ = check_number("prior_mean", 0.0 if prior_mean is None else prior_mean)
         self.refit = refit_steps(refit)
+        if scale is None and not (in_units or isinstance(kernel, Scaled)) and isinstance(self.beta, Constant):
+            scale = "auto"  # nothing was said about the units of rewards
         self.scale = None if scale is None else check_choice("scale", scale, "auto")
         self.unit_ = 1.0
         self.verbose = int(verbose)

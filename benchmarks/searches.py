@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import RESULTS, anonymous_bytes, save
-from benchmarks.searches_functions import FIRST_SEED, PARTS, TUNED, UNSEEN, Problem
+from benchmarks.searches_functions import ALL, FIRST_SEED, PARTS, TUNED, WIDE, Problem
 from benchmarks.searches_methods import METHODS, versions
 from benchmarks.searches_page import Records, summary
 from squeak.bandits import BoxUCB
@@ -154,14 +154,14 @@ def run(options: list[str] | None = None) -> None:
     parser.add_argument(
         "--methods", nargs="*", choices=list(METHODS), help="those that are installed when left out"
     )
-    parser.add_argument("--functions", nargs="*", choices=list(TUNED | UNSEEN), help="all when left out")
-    parser.add_argument("--only", choices=[*PARTS, "fronts", "long"])
+    parser.add_argument("--functions", nargs="*", choices=list(ALL), help="all when left out")
+    parser.add_argument("--only", choices=[*PARTS, "wide", "fronts", "long"])
     parser.add_argument("--evaluations", type=int, default=10_000, help="of the long search")
     parser.add_argument("--again", action="store_true", help="search again where a line is kept")
     given = parser.parse_args(options or [])
     os.environ["SQUEAK_NUM_THREADS"] = "1"
     methods = given.methods or list(installed())
-    parts = {"fronts": {}, "long": {}, **PARTS}.get(given.only or "", TUNED | UNSEEN)
+    parts = {"fronts": {}, "long": {}, "wide": WIDE, **PARTS}.get(given.only or "", ALL)
     for seed in range(FIRST_SEED, FIRST_SEED + given.seeds):
         for name in given.functions or parts:
             for method in methods:
@@ -183,7 +183,7 @@ def run(options: list[str] | None = None) -> None:
 def keep(name: str, method: str, seed: int, trials: int) -> None:
     """Search once, and add the line."""
     try:
-        regret, seconds = search(method, (TUNED | UNSEEN)[name](seed), seed, trials)
+        regret, seconds = search(method, ALL[name](seed), seed, trials)
     except Exception as problem:  # one method that fails must not end hours of others
         print(f"  {name}, {method}, seed {seed}: failed, {type(problem).__name__}: {problem}", flush=True)
         return

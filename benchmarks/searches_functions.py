@@ -122,6 +122,18 @@ def real(
     return lambda seed: Problem(f, [Real(low, high)] * sides, least)
 
 
+def among(
+    f: Callable[[Any], float], few: int, many: int, low: float, high: float, least: float = 0.0
+) -> Callable[[int], Problem]:
+    """Return a function of few sides in a box of many, of which the others do not matter; the seed says which do."""
+
+    def make(seed: int) -> Problem:
+        places = np.random.default_rng(900 + seed).choice(many, few, replace=False)
+        return Problem(lambda point: f(np.asarray(point)[places]), [Real(low, high)] * many, least)
+
+    return make
+
+
 TUNED: dict[str, Callable[[int], Problem]] = {
     "Branin": lambda seed: Problem(branin, [Real(-5.0, 10.0), Real(0.0, 15.0)], 0.39788735772973816),
     "Ackley-5": real(ackley5, -32.768, 32.768, 5),
@@ -138,4 +150,11 @@ UNSEEN: dict[str, Callable[[int], Problem]] = {
     "two categories, noisy": mixed,
     "boosted trees on cpusmall": boosting,
 }
+WIDE: dict[str, Callable[[int], Problem]] = {
+    "Hartmann-6 among 50": among(hartmann6, 6, 50, 0.0, 1.0, -3.322368011391339),
+    "Levy-4 among 100": among(levy4, 4, 100, -10.0, 10.0),
+}
+"""Few sides of many matter; these played no part in any choice either."""
+
 PARTS = {"tuned": TUNED, "unseen": UNSEEN}
+ALL = TUNED | UNSEEN | WIDE

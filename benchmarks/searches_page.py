@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.searches_functions import FIRST_SEED, PARTS, TUNED, UNSEEN
+from benchmarks.searches_functions import FIRST_SEED, PARTS, TUNED, UNSEEN, WIDE
 from benchmarks.searches_methods import METHODS
 
 CHEAP = ("squeak", "random", "TPE", "CMA-ES")
@@ -49,14 +50,54 @@ def pair(found: Records, method: str, names: Iterable[str]) -> dict[str, float]:
     return {"searches": len(last), "better": sum((a < b) + 0.5 * (a == b) for a, b in last)}
 
 
+def wide(found: Records, name: str) -> dict[str, Any]:
+    """Return the regrets of each method in a box of which few sides matter, and the milliseconds of a step."""
+    each = {m: [r for key, r in found.items() if key[:2] == (name, m)] for m in METHODS}
+    return {
+        m: {"regrets": [r["regret"][-1][1] for r in records], "ms": float(np.median([r["ms"] for r in records]))}
+        for m, records in each.items()
+        if records
+    }
+
+
+def wide_words(found: dict[str, Any]) -> str:
+    """Return a table of the boxes of which few sides matter; empty where they were not measured."""
+    each = {name: methods for name, methods in found.get("wide", {}).items() if methods}
+    if not each:
+        return ""
+    methods = [m for m in METHODS if all(m in found for found in each.values())]
+    lines = []
+    for method in methods:
+        cells = [
+            f"{np.median(found[method]['regrets']):.3g} ({min(found[method]['regrets']):.3g} to "
+            f"{max(found[method]['regrets']):.3g}) | {found[method]['ms']:.0f}"
+            for found in each.values()
+        ]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    seeds = {len(entry["regrets"]) for found in each.values() for entry in found.values()}
+    places = []
+    for name, there in each.items():
+        medians = [float(np.median(there[m]["regrets"])) for m in methods]
+        places.append(f"{1 + sum(value < medians[0] for value in medians)} of {len(methods)} on {name}")
+    head = " | ".join(f"{name}: regret | ms per step" for name in each)
+    return f"""
+Boxes of 50 and 100 sides of which 6 and 4 matter, which ones the seed says; they played no part in any choice. The regret after {found["trials"]} trials is the median of {min(seeds)} seeds, with the least and the largest; by the median {methods[0]} has place {" and ".join(places)}:
+
+| method | {head} |
+|---|{"---|" * (2 * len(each))}
+{chr(10).join(lines)}
+"""
+
+
 def summary(found: Records, trials: int) -> dict[str, Any]:
     """Return mean ranks, median regrets on the seeds that all methods share, and the milliseconds of a step.
 
-    A method that was not run on every function has no rank, and no part in what is shared.
+    A method that was not run on every function with two seeds has no rank, and no part in what is shared.
     """
     ours = {key: r for key, r in found.items() if key[3] == trials}
     known = [m for m in METHODS if any(key[1] == m for key in ours)]
-    methods = [m for m in known if {key[0] for key in ours if key[1] == m} == set(TUNED | UNSEEN)]
+    runs = Counter((key[1], key[0]) for key in ours)
+    methods = [m for m in known if all(runs[m, name] >= 2 for name in TUNED | UNSEEN)]
     cheap = [m for m in methods if m in CHEAP]
     result: dict[str, Any] = {
         "trials": trials,
@@ -65,6 +106,7 @@ def summary(found: Records, trials: int) -> dict[str, Any]:
         "pairs": {m: {part: pair(ours, m, names) for part, names in PARTS.items()} for m in known if m != "squeak"},
         "cheap_ranks": {part: ranks(ours, cheap, names, trials) for part, names in PARTS.items()},
         "functions": {},
+        "wide": {name: wide(ours, name) for name in WIDE},
     }
     for name in TUNED | UNSEEN:
         same = [seed for _, seed in shared(ours, methods, [name], trials)]
@@ -113,11 +155,11 @@ def searches_part(found: dict[str, Any]) -> str:
 {ranks_table(found)}
 
 Ranks are by the regret after {found["trials"]} trials: 1 is the best, and there are {len(ranks["unseen"]["mean"])} methods. They are means over functions and seeds that all methods were run on: {ranks["tuned"]["searches"]} searches of functions on
-which our defaults were chosen (with other seeds), and {ranks["unseen"]["searches"]} of functions that played no part. A method without a rank was not run on all functions. "squeak ends better" counts the searches that both methods have. Times are processor time of one thread, the median over functions with the smallest and largest. All regrets are in the
+which our defaults were chosen (with other seeds), and {ranks["unseen"]["searches"]} of functions that played no part. A method without a rank was not run on all functions with at least two seeds. "squeak ends better" counts the searches that both methods have. Times are processor time of one thread, the median over functions with the smallest and largest. All regrets are in the
 [benchmarks](../benchmarks/README.md).
 
 ![Regret after each trial](images/bench_searches.png)
-{long_words(found)}"""
+{wide_words(found)}{long_words(found)}"""
 
 
 def long_words(found: dict[str, Any]) -> str:
@@ -161,7 +203,7 @@ ask and tell, BoTorch with a `SingleTaskGP` and `LogExpectedImprovement` (five r
 
 {ranks_table(found)}
 
-Ranks are means over the functions and seeds that all of these methods were run on: {found["ranks"]["tuned"]["searches"]} searches of the functions on which our defaults were chosen, with other seeds, and {found["ranks"]["unseen"]["searches"]} of those that played no part in any choice. A method that was not run on every function has no rank. "squeak ends better" counts the searches that both have.{others}
+Ranks are means over the functions and seeds that all of these methods were run on: {found["ranks"]["tuned"]["searches"]} searches of the functions on which our defaults were chosen, with other seeds, and {found["ranks"]["unseen"]["searches"]} of those that played no part in any choice. A method that was not run on every function with at least two seeds has no rank. "squeak ends better" counts the searches that both have.{others}
 
 The median regret after the last trial, on the seeds that all methods share:
 
@@ -180,7 +222,7 @@ The picture has the medians over the same seeds.
         text += (
             f"\nTwo objectives, the area that the front dominates (larger is better), mean over seeds: {areas}.\n"
         )
-    return text + long_words(found)
+    return text + wide_words(found) + long_words(found)
 
 
 def draw_searches(found: dict[str, Any], path: Any) -> None:

@@ -110,7 +110,8 @@ def test_constraints_are_kept_and_known_to_optuna():
     good = [trial for trial in study.trials if trial.user_attrs["sum"] >= 1]
     assert len(good) > 10
     assert min(trial.value for trial in good) < 0.51
-    assert sampler._box.best_.mean == -min(trial.value for trial in good)
+    told = [trial.value for trial in good if trial.number < 29]  # the last one is told when another is asked for
+    assert sampler._box.best_.mean == -min(told)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,38 @@ def test_a_command_gives_the_rewards_and_its_failure_is_one_line(table, tmp_path
     assert len(failed.stderr.strip().splitlines()) == 1
 
 
+def test_rows_that_fail_are_left_out_and_told_of(table, tmp_path):
+    """Rows below .4 fail, some of the first eight among them; the run in two parts is the same."""
+    path, frame = table
+    script = tmp_path / "reward.py"
+    script.write_text("import sys; a, b = map(float, sys.argv[2:4]); print('nan' if a < 0.4 else a + b)")
+    judged = ["--drop", "score", "--command", f"{sys.executable} {script}"]
+    files = ["--out", tmp_path / "whole.csv"], ["--state", tmp_path / "s.sqk", "--out", tmp_path / "parts.csv"]
+    whole = command("optimize", path, *judged, "--steps", 30, *files[0], "-q")
+    assert whole.returncode == 0, whole.stderr
+    for steps in (4, 26):
+        done = command("optimize", path, *judged, "--steps", steps, *files[1], "-q")
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "whole.csv").read_bytes() == (tmp_path / "parts.csv").read_bytes()
+    pulls = pd.read_csv(tmp_path / "whole.csv")
+    failed = pulls["reward"].isna()
+    assert len(pulls) == 30
+    assert 2 <= failed.sum() < 20
+    assert (frame["a"].iloc[pulls["row"]].to_numpy() < 0.4).tolist() == failed.tolist()
+    assert pulls["row"][failed].is_unique
+    assert f"{failed.sum()} rows failed: " in whole.stdout
+
+
+def test_a_study_in_which_every_row_fails_says_so(table, tmp_path):
+    path, frame = table
+    frame.iloc[:12].to_parquet(path)
+    asked = ["optimize", path, "--drop", "score", "--state", tmp_path / "s.sqk", "-q", "--steps"]
+    for steps, all_ in ((3, 3), (20, 12)):
+        done = command(*asked, steps, "--command", f"{sys.executable} -c 'print(float(\"inf\"))'")
+        assert done.returncode == 1
+        assert f"all {all_} trials failed" in done.stderr
+
+
 def test_neither_or_both_sources_of_rewards_are_a_mistake(table):
     path, _ = table
     for options in ([], ["--reward", "score", "--command", "true"]):

@@ -101,7 +101,7 @@ def test_bad_sides_are_refused(make):
 def test_bad_values_change_nothing():
     box = BoxUCB([(0.0, 1.0)] * 2, random_state=0)
     for point, value in (
-        ([0.5, 0.5], np.nan),
+        ([0.5, 0.5], None),
         ([0.5, 0.5], "x"),
         ([0.5], 1.0),
         ([0.5, 2.0], 1.0),
@@ -167,8 +167,8 @@ def test_a_run_is_asking_and_telling_and_what_fails_is_no_longer_pending():
     assert np.array_equal(run.pulls_, by_hand.pulls_)
     assert np.array_equal([value for _, value in seen], run.rewards_)
     assert run.run(lambda x: 0.0, 9, callback=lambda *pull: True).n_told_ == 15
-    with pytest.raises(ValueError, match="tell finite numbers only"):
-        run.run(lambda x: np.inf, 2)
+    with pytest.raises(ValueError, match="tell a number, or NaN"):
+        run.run(lambda x: "much", 2)
     assert run.n_told_ == 15
     assert run.pending_ == []
 
@@ -409,12 +409,12 @@ def test_a_minimisation_that_failed_goes_on_from_its_checkpoint_in_the_same_bits
         calls.append(point)
         if len(calls) == 14:
             raise OSError("the machine is gone")
-        return np.nan if len(calls) == 20 else bowl(point)
+        return None if len(calls) == 20 else bowl(point)
 
     calls = []
     run = {"random_state": 3, "points": [[0.0, 8, None]], "values": [1.0]}
     whole = minimize(bowl, ODD, 24, **run)
-    for error in (OSError, ValueError):
+    for error in (OSError, TypeError):
         with pytest.raises(error):
             minimize(fails, ODD, 24, checkpoint=tmp_path / "m.sqk", **run)
     found = minimize(fails, ODD, 24, checkpoint=tmp_path / "m.sqk", **run)
@@ -546,7 +546,7 @@ def test_the_front_of_several_objectives(rng):
     assert len(front) >= 10
     assert front.sum(axis=1).max() > -1.001
     assert np.ptp(front[:, 0]) > 0.8
-    for wrong in (1.0, [1.0], [1.0, np.nan]):
+    for wrong in (1.0, [1.0], [1.0, "x"]):
         with pytest.raises(ValueError):
             box.tell([0.5, 0.5], wrong)
     with pytest.raises(ValueError, match="front_"):
@@ -591,9 +591,9 @@ def test_turns_of_other_numbers_draw_other_points():
 @pytest.mark.parametrize(
     ("f", "error", "words"),
     [
-        (lambda p: float("inf"), ValueError, r"f returned inf at .*fail\(point\)"),
-        (lambda p: float("nan"), ValueError, "f returned nan"),
-        (lambda p: 1e200, ValueError, r"f returned 1e\+200"),
+        (lambda p: float("inf"), ValueError, "all 5 trials failed: f returned no finite number, the first time at"),
+        (lambda p: float("nan"), ValueError, "all 5 trials failed"),
+        (lambda p: 1e200, ValueError, r"f returned 1e\+200.* return NaN"),
         (lambda p: (1.0, 2.0), TypeError, r"must return a number; at .* it returned \(1.0, 2.0\)"),
     ],
 )

@@ -249,19 +249,51 @@ def test_in_the_units_of_its_rewards_a_bandit_pulls_what_another_does_with_rewar
     plain, large = (AutoUCB(arms, RBF(0.3), noise=0.1, random_state=0) for _ in range(2))
     plain.tell(np.arange(8), scaled)
     large.tell(np.arange(8), 5000 + 800 * scaled)
+    for bandit in (plain, large):
+        bandit.retire([3, 70])
     plain, large = plain.in_units_of_rewards(), large.in_units_of_rewards()
     assert large.prior_mean_ == pytest.approx(5000)
     assert large.noise_ == pytest.approx(80)
     plain.run(value, 30)
     large.run(lambda arm: 5000 + 800 * value(arm), 30)
     assert np.array_equal(plain.pulls_, large.pulls_)
+    assert not np.isin([3, 70], large.pulls_[8:]).any()  # what was retired stays so
 
 
-def test_a_run_whose_function_gives_nan_stops_with_the_state_before(make):
-    bandit = make().run(value, 5)
-    with pytest.raises(ValueError, match="nan"):
-        bandit.run(lambda i: np.nan, 5)
-    assert (bandit.n_told_, len(bandit.pending_)) == (5, 0)
+def test_an_arm_whose_reward_is_not_finite_has_failed_and_is_not_tried_again(make):
+    calls, seen = [], []
+
+    def fails(arm):
+        calls.append(arm)
+        return {0: np.nan, 3: np.inf}.get(list(dict.fromkeys(calls)).index(arm) % 6, value(arm))
+
+    bandit = make().run(fails, 40, one_by_one=True, callback=lambda *pull: seen.append(pull))
+    failed = {arm for arm, reward in seen if not np.isfinite(reward)}
+    assert [arm for arm, _ in seen] == calls
+    assert (len(calls), len(bandit.pending_)) == (40, 0)
+    assert failed == set(np.flatnonzero(~bandit.active_))
+    assert bandit.pulls_.tolist() == [arm for arm in calls if arm not in failed]
+    assert failed
+    assert bandit.best_.index not in failed
+
+
+def test_a_failure_is_told_by_name_and_tell_wants_finite_rewards(make):
+    bandit = make()
+    arm = int(np.atleast_1d(bandit.ask())[0])
+    bandit.fail(arm)
+    assert (len(bandit.pending_), bandit.active_[arm], bandit.n_told_) == (0, False, 0)
+    for _ in range(30):
+        assert arm not in step(bandit)
+    with pytest.raises(ValueError, match=r"reward of arm 3 is nan.*fail\(arm\)"):
+        bandit.tell(3, np.nan)
+    with pytest.raises(ValueError, match="arm 80 is unknown"):
+        bandit.fail([5, 80])
+    assert bandit.active_[5]
+
+
+def test_a_run_in_which_every_arm_fails_says_so():
+    with pytest.raises(ValueError, match="every arm is retired or has failed"):
+        GPUCB(np.eye(3), RBF(1.0), random_state=0).run(lambda arm: np.nan, 9)
 
 
 def test_forgetting_what_was_not_asked_is_an_error(make):
@@ -362,6 +394,71 @@ def test_rewards_in_any_units_give_the_same_pulls_when_they_are_scaled(cls, arms
     assert len(np.unique(plain.pulls_)) < len(np.unique(runs[0]))  # without, the first arms look the best for ever
 
 
+@pytest.mark.parametrize("refit", [None, "doubling"])
+def test_where_nothing_is_in_units_of_rewards_their_units_do_not_matter(make, arms, refit):
+    """Rewards r and 1000·r + 5 give the same pulls, recommendations and, in their units, intervals."""
+    given = inspect.signature(type(make())).parameters
+    if "n_features" in given and refit:
+        pytest.skip("its features know no likelihood")
+    cls = type(make())
+    f, noise = np.sin(9 * arms[:, 0]), np.random.default_rng(1).standard_normal(1000)
+    plain, large = (cls(arms, RBF(0.3), refit=refit, random_state=0) for _ in range(2))
+    plain.run(lambda arm: f[arm] + 0.1 * noise[plain.n_told_], 40, one_by_one=True)
+    large.run(lambda arm: 1000 * (f[arm] + 0.1 * noise[large.n_told_]) + 5, 40, one_by_one=True)
+    np.testing.assert_array_equal(plain.pulls_, large.pulls_)
+    assert plain.best_.index == large.best_.index
+    for (a, b), shift in zip(zip(plain.posterior(), large.posterior(), strict=True), (5, 0), strict=True):
+        np.testing.assert_allclose(1000 * a + shift, b, rtol=1e-3, atol=1.0)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"noise": 0.1},
+        {"norm": 1.0},
+        {"prior_mean": 0.0},
+        {"kernel": 1.0 * RBF(0.3)},
+        {"beta": "logdet"},
+    ],
+    ids=str,
+)
+def test_where_something_is_in_units_of_rewards_they_are_taken_as_they_are(arms, stated, tmp_path):
+    """Above all with the theorem's width, which holds for a prior that was chosen before the rewards."""
+    given = {"kernel": RBF(0.3), "random_state": 0} | stated
+    bandit = GPUCB(arms, **given)
+    same = GPUCB(arms, **({"noise": 0.1, "norm": 1.0, "prior_mean": 0.0} | given))
+    bandit.run(value, 20).save(tmp_path / "b.sqk")
+    assert (bandit.scale, bandit.unit_, bandit.noise_, bandit.norm, bandit.prior_mean_) == (
+        None,
+        1.0,
+        0.1,
+        1.0,
+        0.0,
+    )
+    np.testing.assert_array_equal(bandit.pulls_, same.run(value, 20).pulls_)
+    assert GPUCB.load(tmp_path / "b.sqk").scale is None
+    assert GPUCB(arms, **given, scale="auto").scale == "auto"
+    assert GPUCB(arms, RBF(0.3), beta=3.0, delta=0.2).scale == "auto"
+
+
+def test_scaling_loses_less_than_rewards_in_other_units():
+    """On 2,025 arms, 150 pulls, rewards around 30, of three seeds each."""
+    side = np.linspace(0, 1, 45)
+    arms = np.array(np.meshgrid(side, side)).reshape(2, -1).T
+    f = 30 + 3 * np.sin(6 * arms[:, 0]) * np.cos(5 * arms[:, 1])
+    for seed in range(3):
+        lost = {}
+        for name, given in {"by itself": {}, "as they are": {"noise": 0.3}}.items():
+            rng = np.random.default_rng(seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                bandit = GPUCB(arms, RBF(0.3), random_state=seed, **given)
+                bandit.run(lambda arm, rng=rng: f[arm] + 0.3 * rng.standard_normal(), 150)
+            lost[name] = bandits.regret(f, bandit.pulls_).relative
+        assert lost["by itself"] < 0.25
+        assert lost["by itself"] < lost["as they are"]
+
+
 def test_a_scale_that_is_none_of_those_known_is_refused(arms):
     with pytest.raises(ValueError, match="scale"):
         GPUCB(arms, RBF(0.3), scale="wide")
@@ -369,10 +466,16 @@ def test_a_scale_that_is_none_of_those_known_is_refused(arms):
 
 def test_rewards_in_other_units_are_warned_of():
     arms = np.linspace(0, 1, 50)[:, None]
-    far = GPUCB(arms, RBF(0.2), random_state=0)
+    far = GPUCB(arms, RBF(0.2), noise=0.1, random_state=0)
     with pytest.warns(UserWarning, match=r"rewards are 3\d.* in the mean.*scale='auto'"):
         far.run(lambda arm: 30 + 5 * arms[arm, 0], 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for options, shift in (({"scale": "auto"}, 30.0), ({"prior_mean": 30.0}, 30.0), ({}, 0.5)):
+        noise = {"noise": 0.1}
+        for options, shift in (
+            ({}, 30.0),
+            ({"scale": "auto"} | noise, 30.0),
+            ({"prior_mean": 30.0}, 30.0),
+            (noise, 0.5),
+        ):
             GPUCB(arms, RBF(0.2), random_state=0, **options).run(lambda arm, shift=shift: shift + arms[arm, 0], 20)

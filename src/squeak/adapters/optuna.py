@@ -220,7 +220,7 @@ class SqueakSampler(Saved, optuna.samplers.BaseSampler):
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         pending = [t for t in running if t.number != trial.number and _inside(box, search_space, t)]
         box.set_pending([_point(search_space, other) for other in pending])
-        if box.n_told_ < box.n_initial:
+        if box.n_told_ < box.n_first_:
             return {}
         box.skip_to(trial.number)  # processes that share a study, and a seed, do not draw the same
         asked = zip(search_space.items(), box.ask(), strict=True)

@@ -12,14 +12,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from squeak.bandits.evidence import fit_hyperparameters, refit_steps
+from squeak.bandits.pending import PendingPulls
 from squeak.bandits.posterior import Posterior
 from squeak.bandits.runs import Best, Runs, check_indices, check_rewards
 from squeak.bandits.state import SavedBandit
 from squeak.bandits.units import FIRST, InUnits
-from squeak.bandits.widths import Evidence, WidthLike, make_width
+from squeak.bandits.widths import Constant, Evidence, WidthLike, make_width
 from squeak.core import engine
 from squeak.core.checks import check_choice, check_number, check_positive
-from squeak.core.kernels import diagonal, resolve
+from squeak.core.kernels import Scaled, diagonal, resolve
 from squeak.core.rows import check_rows, check_same_kind, copy_rows, join, n_rows, take, width_of
 from squeak.core.seeds import SAMPLE, RandomState, draw_seed, generator_at
 from squeak.core.types import Array, IntArray, Rows
@@ -46,7 +47,7 @@ FAR = 3.0
 """Rewards whose mean is farther from the prior mean than so many times the bound on f are in other units."""
 
 
-class Bandit(SavedBandit, InUnits, Runs):
+class Bandit(SavedBandit, InUnits, PendingPulls, Runs):
     """Base of the bandits over arms: ``ask`` which arm to pull, ``tell`` what it gave.
 
     Between calls: ``counts_`` and ``sums_`` hold every reward told, ``pending_`` every pull asked and not told yet.
@@ -57,11 +58,11 @@ class Bandit(SavedBandit, InUnits, Runs):
         arms: Any,
         kernel: Any = None,
         *,
-        noise: float = 0.1,
-        norm: float = 1.0,
+        noise: float | None = None,
+        norm: float | None = None,
         delta: float = 0.1,
         beta: WidthLike = 2.0,
-        prior_mean: float = 0.0,
+        prior_mean: float | None = None,
         refit: str | Iterable[int] | None = None,
         scale: str | None = None,
         random_state: RandomState = None,
@@ -70,17 +71,20 @@ class Bandit(SavedBandit, InUnits, Runs):
         kernel = own_kernel(kernel)
         rows = copy_rows(check_rows(arms, kernel))
         self.kernel_ = resolve(kernel, rows)
-        self.noise_ = check_positive("noise", noise)
+        in_units = [value for value in (noise, norm, prior_mean) if value is not None]
+        self.noise_ = check_positive("noise", 0.1 if noise is None else noise)
         if not np.isfinite(self.noise_ * self.noise_):
             raise ValueError(f"noise is too large for float64, its square is infinite: {noise!r}")
         check_ridge_beside(self.noise_**2, self.kernel_, rows)
-        self.norm = check_positive("norm", norm)
+        self.norm = check_positive("norm", 1.0 if norm is None else norm)
         self.delta = check_positive("delta", delta)
         if self.delta >= 1:
             raise ValueError(f"delta must be below 1; it is {delta!r}")
         self.beta = make_width(beta)
-        self.prior_mean_ = check_number("prior_mean", prior_mean)
+        self.prior_mean_ = check_number("prior_mean", 0.0 if prior_mean is None else prior_mean)
         self.refit = refit_steps(refit)
+        if scale is None and not (in_units or isinstance(kernel, Scaled)) and isinstance(self.beta, Constant):
+            scale = "auto"  # nothing was said about the units of rewards
         self.scale = None if scale is None else check_choice("scale", scale, "auto")
         self.unit_ = 1.0
         self.verbose = int(verbose)
@@ -201,7 +205,7 @@ class Bandit(SavedBandit, InUnits, Runs):
 
     def _next_arms(self, limit: int | None) -> list[int]:
         if not self.active_.any():
-            raise ValueError("every arm is retired: add arms before asking")
+            raise ValueError("every arm is retired or has failed: add arms before asking")
         with self._whole():
             known = len(self._pulls) + len(self._pending)
             chosen = [self._first()] if known < (FIRST if self.scale else 1) else self._choose(limit)
@@ -271,34 +275,10 @@ class Bandit(SavedBandit, InUnits, Runs):
         return any(self._refitted < step <= self.n_told_ for step in steps)
 
     def _reward(self, arm: int, value: Any) -> float:
+        number = np.asarray(value)
+        if number.dtype.kind == "f" and number.size == 1 and not np.isfinite(number).all():
+            return np.nan  # the experiment failed
         return float(check_rewards(value, np.array([arm]), self.prior_mean_)[0])
-
-    def _tell(self, arms: list[int], rewards: list[float]) -> None:
-        self.tell(arms, rewards)
-
-    def forget(self, indices: Any) -> None:
-        """Give up pending pulls whose rewards will never come: experiments that failed.
-
-        Parameters
-        ----------
-        indices : int or array of ints
-        """
-        left = list(self._pending)
-        for arm in check_indices(indices, self.n_arms).tolist():
-            if arm not in left:
-                raise ValueError(f"arm {arm} is not pending; {sorted(set(self._pending))} are")
-            left.remove(arm)
-        self._pending = left
-
-    def _drop(self, arms: list[int]) -> None:
-        self._pending = self._pending_without(arms)
-
-    def _pending_without(self, arms: list[int]) -> list[int]:
-        left = list(self._pending)
-        for arm in arms:
-            if arm in left:
-                left.remove(arm)
-        return left
 
     def posterior(self, X: Any = None) -> tuple[Array, Array]:
         """Return mean and standard deviation of f at every arm, or at the rows given.
@@ -355,10 +335,6 @@ class Bandit(SavedBandit, InUnits, Runs):
             self._grow(copy_rows(rows))
             self.__dict__.update(grown)
         return np.arange(start, start + new)
-
-    def retire(self, indices: Any) -> None:
-        """Never ask for these arms again; what they told stays."""
-        self.active_[check_indices(indices, self.n_arms)] = False
 
     def fit_hyperparameters(self) -> None:
         """Fit the kernel's length scale, the noise and the prior mean to all rewards by marginal likelihood.

@@ -179,7 +179,7 @@ class GPBUCB(ExactBandit):
     >>> from squeak.bandits import GPBUCB
     >>> from squeak.kernels import RBF
     >>> arms = np.random.default_rng(0).random((100, 2))
-    >>> bandit = GPBUCB(arms, RBF(0.3), batch_size=8, random_state=0)
+    >>> bandit = GPBUCB(arms, RBF(0.3), noise=0.1, batch_size=8, random_state=0)
     >>> bandit.tell(bandit.ask(), 0.0)
     >>> len(bandit.ask())
     8

@@ -21,6 +21,7 @@ class PointsTold:
 
     space: Space
     objectives: int
+    n_initial: int
     n_told_: Any
     """The number of points told."""
 
@@ -35,22 +36,29 @@ class PointsTold:
         self._pending: list[Array] = []
 
     def _keep(self, points: list[Any], values: list[Any], limits: list[Any]) -> int:
-        """Take points with their values and constraints; return how many constraints there are, if that is new."""
+        """Take points with their values and constraints; return how many constraints there are, if that is new.
+
+        A point one of whose numbers is not finite has failed.
+        """
         told = [
             (self.space.encode(point), *self._checked(point, value, numbers))
             for point, value, numbers in zip(points, values, limits, strict=True)
         ]
-        if not told:
-            return 0
+        sizes = {len(extra) for _, reward, extra in told if np.isfinite([reward, *extra]).all()}
         new = 0
-        if {len(extra) for _, _, extra in told} != {self._extra.shape[1]}:
-            if self.n_told_ or len({len(extra) for _, _, extra in told}) > 1:
+        if sizes and sizes != {self._extra.shape[1]}:
+            if self.n_told_ or len(sizes) > 1:
                 raise ValueError("tell the same number of constraints at every point")
-            self._extra = np.zeros((len(self._values), len(told[0][2])))
-            new = len(told[0][2]) + 1 - self.objectives
+            self._extra = np.zeros((len(self._values), *sizes))
+            new = sizes.pop() + 1 - self.objectives
         self._drop(points)
         for point, (row, reward, extra) in zip(points, told, strict=True):
             n = self.n_told_
+            if not np.isfinite([reward, *extra]).all():
+                if not self._failed:
+                    self._tried, self._failed = list(self._rows[:n]), [-1.0] * n
+                self._try(row, 1.0)
+                continue
             if n == len(self._values):
                 for name in ("_rows", "_values", "_extra"):
                     array = getattr(self, name)
@@ -66,10 +74,13 @@ class PointsTold:
         self._failed.append(label)
 
     def _reward(self, point: Any, value: Any) -> float:
-        if isinstance(value, bool | str | None) or not np.isfinite(float(value)):
-            raise ValueError(f"the value at {point!r} is {value!r}: tell finite numbers only")
-        if not abs(float(value)) < 1e150:
-            raise ValueError(f"the value {value!r} is too large for float64: scale it")
+        """Return a value as a number, or raise; one that is not finite says that the trial failed."""
+        if isinstance(value, bool | str | None):
+            raise ValueError(f"the value at {point!r} is {value!r}: tell a number, or NaN where the trial failed")
+        if 1e150 <= abs(float(value)) < np.inf:
+            raise ValueError(
+                f"the value {value!r} is too large for float64: scale it, or tell NaN where the trial failed"
+            )
         return float(value)
 
     def _checked(self, point: Any, value: Any, constraints: Any) -> tuple[float, list[float]]:
@@ -127,6 +138,21 @@ class PointsTold:
     def pulls_(self) -> list[Any]:
         """The points told, in order."""
         return [copy(point) for point in self._pulls]
+
+    @property
+    def failed_(self) -> list[Any]:
+        """The points that failed, in order."""
+        return [self.space.decode(row) for row, label in zip(self._tried, self._failed, strict=True) if label > 0]
+
+    @property
+    def n_failed_(self) -> int:
+        """The number of points that failed."""
+        return self._failed.count(1.0)
+
+    @property
+    def n_first_(self) -> int:
+        """How many values the first fit waits for: ``n_initial``, less one for every two points that failed."""
+        return max(self.n_initial - self.n_failed_ // 2, min(self.n_initial, 2))
 
     @property
     def rewards_(self) -> Array:

@@ -205,6 +205,8 @@ class BoxUCB(SavedBox, PointsTold, Runs):
     def tell(self, point: Any, value: Any, constraints: Sequence[float] = ()) -> None:
         """Tell the value at a point: asked for or not, in any order.
 
+        A value that is not finite says that the trial failed, as :meth:`fail` does.
+
         Parameters
         ----------
         point : sequence of values
@@ -232,12 +234,15 @@ class BoxUCB(SavedBox, PointsTold, Runs):
             raise ValueError(
                 f"{len(points)} points have {len(values)} values and {len(limits)} sets of constraints"
             )
+        before = self.n_told_
         constraints = self._keep(points, values, limits)
         if constraints:
             self._limits = [self._more(level=True) for _ in range(constraints)]
-        if points:
-            with engine.single_blas():
-                self._learn(len(points))
+        with engine.single_blas():
+            if self.n_told_ > before:
+                self._learn(self.n_told_ - before)
+            if points and self._failed:
+                self._learn_failures(len(points))
 
     def fail(self, point: Any) -> None:
         """Tell that a point has no value because its trial failed; the search then avoids what is like it.
@@ -246,13 +251,7 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         ----------
         point : sequence of values
         """
-        row = self.space.encode(point)
-        self._drop([point])
-        if not self._failed:
-            self._tried, self._failed = list(self._rows[: self.n_told_]), [-1.0] * self.n_told_
-        self._try(row, 1.0)
-        with engine.single_blas():
-            self._learn_failures(1)
+        self.tell(point, np.nan if self.objectives == 1 else [np.nan] * self.objectives)
 
     def _next_arms(self, limit: int | None) -> list[Any]:
         return [self.ask()]
@@ -265,9 +264,7 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         X, columns = self._rows[:n], [self._values[:n], *self._extra[:n].T]
         for number, (surface, y) in enumerate(zip([*self._goals, *self._limits], columns, strict=True)):
             rng = generator_at(self._seed, SAMPLE, 0, n, *([number] if number else []))
-            surface.learn(X, y, rng, first=self.n_initial, new=new)
-        if self._failed:
-            self._learn_failures(new)
+            surface.learn(X, y, rng, first=self.n_first_, new=new)
 
     def _learn_failures(self, new: int) -> None:
         labels = np.array(self._failed)
@@ -332,7 +329,8 @@ class BoxUCB(SavedBox, PointsTold, Runs):
             self._incumbent = float(self._model.predict(leaders)[0].max())
         if self._asked % LOCALLY == 0 and self._leading and self.objectives == 1 and isinstance(self.beta, str):
             return self._near(leaders[0], pending, rng)
-        rows = due(self.space, candidates(self.space, self._sobol, leaders, rng), np.vstack([X, pending]))
+        tried = np.vstack([self._tried if self._failed else X, pending])
+        rows = due(self.space, candidates(self.space, self._sobol, leaders, rng), tried)
         scores = self._scores(rows, pending)
 
         def elsewhere(rows: Array, scores: Array) -> Array:
@@ -376,7 +374,9 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         Where constraints are told, it is the best of the points that satisfy them, if there is one.
         """
         if self.n_told_ == 0:
-            raise ValueError("no value has been told yet")
+            raise ValueError(
+                "no value has been told yet" + f"; {self.n_failed_} trials failed" * bool(self._failed)
+            )
         if self.objectives > 1:
             raise ValueError("several objectives have no best point: see front_")
         allowed = self._allowed

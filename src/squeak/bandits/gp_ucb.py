@@ -37,8 +37,8 @@ class GPUCB(ExactBandit):
     μ and s are the mean and the standard deviation of a Gaussian process, given all t rewards. Repeated pulls of an
     arm are counted, so a step takes a time of order A·u + u² for A arms of which u were pulled. The regret grows
     like γ_t·√t with γ_t = ½·logdet(I + K_t/λ) where ``beta="logdet"``; the default is narrower, does better in
-    practice, and has no such guarantee. Scale rewards to mean 0 and a spread of about 1 first, or give
-    ``scale="auto"``.
+    practice, and has no such guarantee. Rewards may have any mean and spread, unless you say in which units they
+    are (see ``scale``).
 
     Parameters
     ----------
@@ -46,22 +46,25 @@ class GPUCB(ExactBandit):
         One row for every candidate.
     kernel : kernel
         How similar two arms are. The default is an RBF of the median width.
-    noise : float
-        The standard deviation ξ of a reward around f; λ = noise².
-    norm : float
-        A bound F on ‖f − prior_mean‖ in the kernel's space; it is about the range of f.
+    noise : float, optional
+        The standard deviation ξ of a reward around f; λ = noise². The default is 0.1.
+    norm : float, optional
+        A bound F on ‖f − prior_mean‖ in the kernel's space; it is about the range of f. The default is 1.
     delta : float
         With the theorem's widths the intervals hold for all arms and steps with probability 1 − delta.
     beta : float, {"logdet", "theory", "theory-sum", "public"} or Width
         The width β of the intervals; the guide on bandits compares them. A number, such as the default of 2, is in
         posterior standard deviations, and no theorem holds for it. "logdet" is the theorem's.
-    prior_mean : float
-        The expected reward of an arm of which nothing is known.
+    prior_mean : float, optional
+        The expected reward of an arm of which nothing is known. The default is 0.
     refit : None, "doubling" or numbers of rewards
         When the length scale, the noise and the prior mean are fitted to the rewards by marginal likelihood.
     scale : None or "auto"
         "auto" draws the first eight arms at random, and takes the mean and the spread of the rewards told for the
         prior mean and for the unit of kernel and noise; again at 16, 32, … rewards. ``unit_`` is the spread taken.
+        None is the same as "auto" while nothing else is in units of rewards. If ``noise``, ``norm``,
+        ``prior_mean`` or a kernel with a factor (``4.0 * RBF(0.3)``) is given, or a ``beta`` by name, then
+        rewards are taken as they are.
     random_state : None, int, RandomState or Generator
         The seed, which decides the first arm only.
     verbose : int

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ class MinimizeResult:
     fun: float
     points: list[Any]
     values: Array
+    failed: list[Any] = field(default_factory=list)
 
 
 def minimize(
@@ -47,13 +49,14 @@ def minimize(
     ----------
     f : callable
         The function. It takes a point (an array if every side of the box is real, else a list of values) and
-        returns a number.
+        returns a number. NaN or an infinite number says that the trial failed: the search then avoids points like
+        it. An exception ends the run; what was found before it is in the ``checkpoint``.
     bounds : sequence
         The sides of the box, as in :class:`BoxUCB`.
     n_steps : int
-        How often f is called.
+        How often f is called, trials that fail included.
     points, values : sequences, optional
-        Points whose values are already known.
+        Points whose values are already known; a value that is not finite is that of a trial that failed.
     checkpoint : path, optional
         A ``.sqk`` file that is replaced after each call of f. If it is there, the run continues from it and ends in
         the same bits as one that never stopped; ``n_steps`` also counts the calls before.
@@ -67,7 +70,8 @@ def minimize(
     Returns
     -------
     MinimizeResult
-        The best point ``x``, its value ``fun``, and all ``points`` and ``values`` in order.
+        The best point ``x``, its value ``fun``, all ``points`` that have a value and their ``values`` in order,
+        and the points that ``failed``. If every trial failed, a ValueError says so.
 
     References
     ----------
@@ -85,9 +89,9 @@ def minimize(
     box = BoxUCB(bounds, **params)
     if checkpoint is not None and Path(checkpoint).exists():
         box = _resumed(checkpoint, box, seeded=params.get("random_state") is not None)
-    for point, value in known[box.n_told_ :]:
+    for point, value in known[box.n_told_ + box.n_failed_ :]:
         box.tell(point, -value)
-    left = n_steps + len(known) - box.n_told_
+    left = n_steps + len(known) - box.n_told_ - box.n_failed_
 
     def told(x: Any, reward: float) -> bool:
         if checkpoint is not None:
@@ -98,8 +102,12 @@ def minimize(
     with progress("minimize", "calls", n_steps, verbose, done=max(n_steps - left, 0)) as bar:
         if left > 0:
             box.run(lambda x: -_value(f, x), left, callback=told)
+    if box.n_told_ == 0:
+        raise ValueError(
+            f"all {box.n_failed_} trials failed: f returned no finite number, the first time at {box.failed_[0]}"
+        )
     best, found = box.best_, -box.rewards_
-    return MinimizeResult(best.arm, float(found[best.index]), box.pulls_, found)
+    return MinimizeResult(best.arm, float(found[best.index]), box.pulls_, found, box.failed_)
 
 
 def _value(f: Callable[[Any], float], x: Any) -> float:
@@ -109,11 +117,8 @@ def _value(f: Callable[[Any], float], x: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"f must return a number; at {x} it returned {value!r}") from None
-    if not abs(number) <= LARGEST:
-        raise ValueError(
-            f"f returned {number} at {x}: return a finite number, or use BoxUCB, whose fail(point) tells of points "
-            "that have no value"
-        )
+    if LARGEST <= abs(number) < math.inf:
+        raise ValueError(f"f returned {number} at {x}: scale its values, or return NaN where a trial failed")
     return number
 
 

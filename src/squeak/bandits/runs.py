@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -36,9 +37,11 @@ class Best:
         return (self.arm, self.mean)[place]
 
 
-def show_best(bar: Any, best: Best) -> None:
-    """Write the best arm so far beside a bar."""
-    bar.set_postfix({"best": f"{best.mean:.4g} (arm {best.index})"}, refresh=False)
+def show_best(bar: Any, bandit: Any) -> None:
+    """Write the best arm so far beside a bar, where there is one."""
+    with suppress(ValueError):
+        best = bandit.best_
+        bar.set_postfix({"best": f"{best.mean:.4g} (arm {best.index})"}, refresh=False)
 
 
 class Runs:
@@ -50,9 +53,9 @@ class Runs:
     _next_arms: Any
     """Takes a limit; returns the arms to pull next, at most so many, which are pending from then on."""
     _reward: Any
-    """Takes an arm and what the user's function gave; returns it as a float, or raises."""
+    """Takes an arm and what the user's function gave; returns a float, not finite where it failed, or raises."""
     _tell: Any
-    """Takes arms and their rewards."""
+    """Takes arms and their rewards, of which some may not be finite."""
     _drop: Any
     """Takes arms; gives up the pulls of them that are pending."""
 
@@ -74,10 +77,11 @@ class Runs:
         callback: Callable[[Any, float], bool | None] | None = None,
         one_by_one: bool = False,
     ) -> R:
-        """Ask, call ``f(arm)`` and tell, until ``n_steps`` more rewards are told.
+        """Ask, call ``f(arm)`` and tell, ``n_steps`` times.
 
-        If ``f`` raises or gives no finite number, or the user interrupts, the rewards before it are told and the
-        other pulls forgotten.
+        If ``f`` returns NaN or an infinite number, this trial failed: the run goes on, an arm that failed is not
+        asked for again, and a box learns to avoid points like it. If ``f`` raises, or the user interrupts, the
+        rewards before it are told and the other pulls forgotten.
 
         Parameters
         ----------
@@ -85,7 +89,8 @@ class Runs:
             Takes the number of an arm, or a point of a box; returns its reward.
         n_steps : int
         callback : callable, optional
-            Called with each arm and its reward once they are told; a true answer ends the run.
+            Called with each arm and its reward (not finite where it failed) once they are told; a true answer
+            ends the run.
         one_by_one : bool
             Tell each reward of a batch as it comes, and not all together: where rewards are dear, a callback can
             then save each of them.
@@ -94,16 +99,17 @@ class Runs:
         -------
         self
         """
-        end = self.n_told_ + check_whole("n_steps", n_steps)
-        with progress(type(self).__name__, "pulls", n_steps, self.verbose) as bar:
-            while self.n_told_ < end:
-                left = self._next_arms(end - self.n_told_)
+        steps = check_whole("n_steps", n_steps)
+        with progress(type(self).__name__, "pulls", steps, self.verbose) as bar:
+            while steps > 0:
+                left = self._next_arms(steps)
+                steps -= len(left)
                 try:
                     while left:
                         now, left = (left[:1], left[1:]) if one_by_one else (left, [])
                         rewards = self._pull(now, f)
                         if not bar.disable:
-                            show_best(bar, self.best_)
+                            show_best(bar, self)
                         bar.update(len(now))
                         answers = [callback(*pull) for pull in zip(now, rewards, strict=True)] if callback else []
                         if any(answers):
@@ -165,7 +171,7 @@ def check_rewards(rewards: Any, indices: IntArray, centre: float) -> Array:
         place = int(np.argmax(bad))
         raise ValueError(
             f"the reward of arm {indices[place]} is {array[place]}: tell finite rewards only; "
-            "for an experiment that failed, call forget(arm)"
+            "for an experiment that failed, call fail(arm), or forget(arm) to try it again"
         )
     with np.errstate(over="ignore"):
         squares = float(((array - centre) ** 2).sum())

@@ -37,7 +37,7 @@ class InUnits:
         """Return the bandit anew, its prior in the units of the rewards told so far.
 
         The prior mean is their mean; kernel and noise are multiplied to their spread. The new bandit has the same
-        seed, is told the same rewards, and has nothing pending.
+        seed, is told the same rewards, has the same arms retired, and has nothing pending.
 
         Returns
         -------
@@ -52,4 +52,5 @@ class InUnits:
         )
         made = type(self)(self.arms_, spread**2 * self.kernel_, random_state=self._seed, **given)
         made.tell(self.pulls_, self.rewards_)
+        made.active_ = self.active_.copy()
         return made

@@ -32,10 +32,11 @@ def optimize(
         typer.Option(
             help="The command that is run for each row that was chosen. Its arguments are the number of the "
             "row and its "
-            "columns as they stand in DATA, and the last line that it prints is the reward."
+            "columns as they stand in DATA, and the last line that it prints is the reward, or nan where the "
+            "trial failed."
         ),
     ] = None,
-    steps: Annotated[int, typer.Option(min=1, help="How many rewards to ask for.")] = 100,
+    steps: Annotated[int, typer.Option(min=1, help="How many trials to make.")] = 100,
     minimize: Annotated[bool, typer.Option("--minimize", help="Smaller rewards are better.")] = False,
     reading: Columns,
     kernel: KernelChoice = KernelName.rbf,
@@ -80,6 +81,7 @@ def optimize(
 
     Each row is a candidate. Its reward comes from a column (--reward) or from a command that is run for it
     (--command). The first eight are drawn at random: the mean and the spread of their rewards are the units.
+    A row whose reward is not a finite number has failed. It counts as a step and is not tried again.
     """
     from squeak.bandits import AutoUCB
 
@@ -105,6 +107,11 @@ def optimize(
     finally:
         bandit = study.bandit
         study.finish(out, sign)
+    failed = _failed(bandit)
+    if len(failed) == _trials(bandit):
+        raise ValueError(
+            f"all {len(failed)} trials failed: no row had a finite reward, the first of them {failed[0]}"
+        )
     best = bandit.best_
     echo(f"best row {best.index}: reward {sign * best.mean:.6g} ± {best.std:.2g} by the posterior mean")
     seen = bandit.rewards_[bandit.pulls_ == best.index]
@@ -112,6 +119,8 @@ def optimize(
         f"  asked {len(seen)} times, mean {sign * seen.mean():.6g}; "
         f"{bandit.n_told_} rewards of {len(arms):,} rows in all"
     )
+    if failed:
+        echo(f"  {len(failed)} rows failed: {', '.join(map(str, failed[:10]))}{', …' * (len(failed) > 10)}")
 
 
 class _Study:
@@ -122,7 +131,7 @@ class _Study:
 
     def keep(self) -> None:
         """Write the state, where a file was named and there is anything to write."""
-        if self._state is not None and self.bandit.n_told_:
+        if self._state is not None and _trials(self.bandit):
             self.bandit.save(self._state)
 
     def finish(self, out: Path | None, sign: float) -> None:
@@ -147,7 +156,7 @@ class _Study:
             raise
 
     def run(self, steps: int, seed: int, *, scaled: bool, verbose: bool) -> None:
-        """Ask for so many rewards, the first of all at random rows where they are to be scaled by them."""
+        """Make so many trials, the first of all at random rows where rewards are to be scaled by them."""
         from squeak.bandits.runs import show_best
         from squeak.core.progress import progress
 
@@ -155,21 +164,41 @@ class _Study:
             if self._every_reward:
                 self.keep()
             if not bar.disable:
-                show_best(bar, self.bandit.best_)
+                show_best(bar, self.bandit)
             bar.update()
 
-        end, few = self.bandit.n_told_ + steps, min(FIRST, self.bandit.n_arms)
+        end, few = _trials(self.bandit) + steps, min(FIRST, self.bandit.n_arms)
         with progress(type(self.bandit).__name__, "pulls", steps, verbose) as bar:
-            if scaled and self.bandit.n_told_ < few:
-                rows = np.random.default_rng(seed).choice(self.bandit.n_arms, few, replace=False).tolist()
-                for row in rows[self.bandit.n_told_ : end]:
-                    self.bandit.tell(row, self._judge(row))
-                    if self.bandit.n_told_ == few:  # a run that goes on from the state finds the units settled
-                        self.bandit = self.bandit.in_units_of_rewards()
-                    told()
-            if self.bandit.n_told_ < end:
-                left = end - self.bandit.n_told_
+            rows = _first_rows(few, self.bandit.n_arms, seed) if scaled else []
+            while self.bandit.n_told_ < few and _trials(self.bandit) < min(end, len(rows)):
+                row = rows[_trials(self.bandit)]
+                reward = self._judge(row)
+                self.bandit.tell(row, reward) if np.isfinite(reward) else self.bandit.fail(row)
+                done = self.bandit.n_told_ == few or _trials(self.bandit) == len(rows)
+                if done and self.bandit.n_told_:  # a run that goes on from the state finds the units settled
+                    self.bandit = self.bandit.in_units_of_rewards()
+                told()
+            left = end - _trials(self.bandit)
+            if left > 0 and self.bandit.active_.any():
                 self.bandit.run(self._judge, left, callback=told, one_by_one=self._every_reward)
+
+
+def _failed(bandit: Any) -> list[int]:
+    """Return the rows that failed; no other is ever retired here."""
+    found: list[int] = np.flatnonzero(~bandit.active_).tolist()
+    return found
+
+
+def _trials(bandit: Any) -> int:
+    """Return the number of trials so far, with those that failed."""
+    return int(bandit.n_told_) + len(_failed(bandit))
+
+
+def _first_rows(few: int, n: int, seed: int) -> list[int]:
+    """Return the rows in the random order in which they are tried, until ``few`` of them have a reward."""
+    rng = np.random.default_rng(seed)
+    first = rng.choice(n, few, replace=False)
+    return [*first.tolist(), *rng.permutation(np.setdiff1d(np.arange(n), first)).tolist()]
 
 
 class _Replay:
@@ -216,7 +245,10 @@ def _words(source: Any, n: int) -> list[list[str]]:
 
 
 def _csv(bandit: Any, sign: float) -> str:
-    """Return every pull as lines of a CSV file."""
-    pulls = zip(bandit.pulls_.tolist(), bandit.rewards_.tolist(), strict=True)
+    """Return every pull as lines of a CSV file; the rows that failed come last, with the reward nan."""
+    pulls = [
+        *zip(bandit.pulls_.tolist(), bandit.rewards_.tolist(), strict=True),
+        *((row, np.nan) for row in _failed(bandit)),
+    ]
     lines = [f"{step},{row},{sign * reward!r}\r\n" for step, (row, reward) in enumerate(pulls)]
     return "".join(["step,row,reward\r\n", *lines])

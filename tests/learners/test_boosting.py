@@ -103,10 +103,10 @@ def test_what_is_said_of_held_out_rows_does_not_know_their_targets():
     found = plain("one output")
     others = np.where(BACK, 100.0, Y)[:, None]
     changed = search("one output", y=others)
-    model = boosting._model(Y[:, None], False, 3).set_params(max_iter=found.steps[0])
+    model = boosting._model(Y[:, None], 3, False, 3).set_params(max_iter=found.steps[0])
     np.testing.assert_allclose(model.fit(X[~BACK], Y[~BACK]).predict(X[BACK]), found.back_values[:, 0])
     # the targets of the held-out rows choose the number of rounds and nothing else
-    model = boosting._model(Y[:, None], False, 3).set_params(max_iter=changed.steps[0])
+    model = boosting._model(Y[:, None], 3, False, 3).set_params(max_iter=changed.steps[0])
     np.testing.assert_allclose(model.fit(X[~BACK], Y[~BACK]).predict(X[BACK]), changed.back_values[:, 0])
     seen = found.trees.values(X[BACK])
     assert np.mean((seen - Y[BACK, None]) ** 2) < 0.8 * np.mean((found.back_values - Y[BACK, None]) ** 2)
@@ -114,7 +114,7 @@ def test_what_is_said_of_held_out_rows_does_not_know_their_targets():
 
 def test_rounds_are_those_of_the_least_error_on_held_out_rows():
     found = plain("one output")
-    model = boosting._model(Y[:, None], False, 3).fit(X[~BACK], Y[~BACK])
+    model = boosting._model(Y[:, None], 3, False, 3).fit(X[~BACK], Y[~BACK])
     errors = [np.mean((said - Y[BACK]) ** 2) for said in model.staged_predict(X[BACK])]
     tried = errors[: int(found.steps[0] / boosting.LAST) + 1]
     assert found.steps[0] == np.argmin(tried) + 1
@@ -129,6 +129,22 @@ def test_too_few_rows_or_a_class_without_any_give_none():
     rare = TARGETS["three classes"][0].copy()
     rare[~BACK & (rare[:, 2] > 0)] = [1.0, -1.0, -1.0]
     assert search("three classes", y=rare) is None
+
+
+def test_wide_tables_of_many_classes_have_fewer_rounds():
+    """A round looks at rows times columns times classes numbers; fewer rounds are faster ones."""
+    rounds = {
+        (400, 3, 1): (960, 0.05),
+        (50_000, 50, 1): (960, 0.05),
+        (7_400, 256, 10): (263, 0.1),
+        (16_000, 16, 26): (307, 0.1),
+        (1_000_000, 100, 10): (60, 0.1),
+    }
+    for (n, columns, classes), (steps, rate) in rounds.items():
+        y = np.broadcast_to(1.0, (n, classes))
+        model = boosting._model(y, columns, True, 0)
+        assert (model.max_iter, model.learning_rate) == (steps, rate)
+    assert boosting._model(np.broadcast_to(1.0, (400, 50)), 3, False, 0).max_iter == 960  # a model for each output
 
 
 def test_of_very_many_rows_some_are_drawn(monkeypatch):
@@ -181,7 +197,7 @@ def test_no_threshold_lies_on_a_value():
     for digit in (1 - 1e-12, 1 + 1e-12):
         assert np.array_equal(trees.values(rows * digit), trees.values(rows))
     raw = boosting._arrays(
-        [boosting._model(y, False, 0).set_params(max_iter=60).fit(rows, y[:, 0])], False, rows[:1]
+        [boosting._model(y, 1, False, 0).set_params(max_iter=60).fit(rows, y[:, 0])], False, rows[:1]
     )
     on = np.isin(raw.threshold[raw.children[:, 0] != np.arange(len(raw.feature))], rows)
     assert on.any()  # the wrong twin
@@ -189,7 +205,7 @@ def test_no_threshold_lies_on_a_value():
 
 def test_trees_that_are_read_wrongly_are_noticed():
     trees = plain("one output").trees
-    model = boosting._model(Y[:, None], False, 3).set_params(max_iter=5).fit(X, Y)
+    model = boosting._model(Y[:, None], 3, False, 3).set_params(max_iter=5).fit(X, Y)
     with pytest.raises(RuntimeError, match="scikit-learn"):
         boosting._check(trees, [model], X[:20])
 

@@ -19,8 +19,9 @@ from squeak.core.saved import Layout, Saved
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 
-STEPS, MOST_TREES = 960, 8_000
-"""Rounds of boosting at most, and trees at most: a round has one for each class of many."""
+STEPS, MOST_TREES, MOST_NUMBERS = 960, 8_000, 5e9
+"""Rounds of boosting at most, trees at most (a round has one for each class of many), and numbers of the table that
+all trees look at, at most: rows times columns times trees."""
 
 RATE, FAST_RATE = 0.05, 0.1
 """The learning rate, and that of fewer rounds. With larger ones the trees of many classes diverge."""
@@ -214,8 +215,10 @@ class Boosted:
         with threadpool_limits(1, user_api="openmp"):
             for output, target in enumerate(_targets(y, classes)):
                 truth = y[back] if classes else y[back][:, [output]]
-                rounds, values = _rounds(_model(y, classes, seed), X, target, weight, fit, back, truth)
-                model = _model(y, classes, seed).set_params(max_iter=rounds)
+                rounds, values = _rounds(
+                    _model(y[every], X.shape[1], classes, seed), X, target, weight, fit, back, truth
+                )
+                model = _model(y[every], X.shape[1], classes, seed).set_params(max_iter=rounds)
                 models.append(_fitted(model, X, target, weight, every))
                 steps.append(rounds)
                 said.append(values)
@@ -224,12 +227,13 @@ class Boosted:
         return cls(trees, steps, np.concatenate(said, axis=1))
 
 
-def _model(y: Array, classes: bool, seed: int) -> Any:
-    """Return boosted trees of scikit-learn that have not been fitted."""
+def _model(y: Array, columns: int, classes: bool, seed: int) -> Any:
+    """Return boosted trees of scikit-learn, for so many rows and columns, that have not been fitted."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    steps = min(STEPS, MOST_TREES // (y.shape[1] if classes else 1))
+    trees = min(float(MOST_TREES), MOST_NUMBERS / (len(y) * columns)) / (y.shape[1] if classes else 1)
+    steps = max(FIRST_STEPS, min(STEPS, int(trees)))
     return kind(
         learning_rate=RATE if steps == STEPS else FAST_RATE,
         max_iter=steps,

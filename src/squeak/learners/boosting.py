@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -116,7 +117,7 @@ class Trees(Saved):
     def _below(numbers: IntArray, end: int) -> bool:
         return not numbers.size or int(numbers.max()) < end
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """The splits on the longest way from a root to a leaf; counted up to one more than is allowed."""
         level = np.unique(self.roots)
@@ -127,24 +128,26 @@ class Trees(Saved):
             level = np.unique(self.children[level])
         return DEEPEST + 1
 
+    @cached_property
+    def _starts(self) -> IntArray:
+        """The first tree of every output that has one: trees of one output are beside each other."""
+        return np.append(0, np.flatnonzero(np.diff(self.output)) + 1)
+
     def values(self, X: Array) -> Array:
         """Return f(x) for every row, shape (n, outputs)."""
         X = np.ascontiguousarray(X, dtype=np.float64)
-        steps, size = self.depth, max(1, PAIRS // max(1, len(self.roots)))
-        children = np.ascontiguousarray(self.children, dtype=np.intp).ravel()
-        feature, roots = self.feature.astype(np.intp), self.roots.astype(np.intp)
-        ends = np.flatnonzero(np.diff(self.output, append=-1)) + 1  # trees of one output are beside each other
-        starts = np.append(0, ends[:-1])
+        size = max(1, PAIRS // max(1, len(self.roots)))
+        children, starts = self.children.ravel(), self._starts
 
         def part(rows: slice) -> Array:
             block = X[rows]
             begin = np.arange(len(block))[:, None] * self.columns
-            node = np.repeat(roots[None], len(block), axis=0)
-            for _ in range(steps):
-                right = block.ravel().take(feature.take(node) + begin) > self.threshold.take(node)
+            node = np.repeat(self.roots[None], len(block), axis=0)
+            for _ in range(self.depth):
+                right = block.ravel().take(self.feature.take(node) + begin) > self.threshold.take(node)
                 node = children.take(2 * node + right)
             out = np.repeat(self.baseline[None], len(block), axis=0)
-            if len(roots):
+            if len(self.roots):
                 out[:, self.output[starts]] += np.add.reduceat(self.value.take(node), starts, axis=1)
             return out
 

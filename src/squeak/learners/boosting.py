@@ -21,8 +21,8 @@ from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 
 STEPS, MOST_TREES, MOST_NUMBERS = 960, 8_000, 5e9
-"""Rounds of boosting at most, trees at most (a round has one for each class of many), and numbers of the table that
-all trees look at, at most: rows times columns times trees."""
+"""Rounds of boosting at most, and trees at most: a round has one for each class of many, and every output has rounds
+of its own. And the numbers of the table that all trees look at, at most: rows times columns times trees."""
 
 RATE, FAST_RATE = 0.05, 0.1
 """The learning rate, and that of fewer rounds. With larger ones the trees of many classes diverge."""
@@ -110,7 +110,8 @@ class Trees(Saved):
         within = self._below(self.children, len(places)) and self._below(self.roots, len(places))
         if not (within and ordered.all() and self._below(self.feature, self.columns)):
             raise ValueError("the nodes of its trees are damaged")
-        if not self._below(self.output, len(self.baseline)) or self.depth > DEEPEST:
+        sorted_outputs = (np.diff(self.output) >= 0).all() and self._below(self.output, len(self.baseline))
+        if not sorted_outputs or len(self.output) != len(self.roots) or self.depth > DEEPEST:
             raise ValueError("its trees are damaged")
 
     @staticmethod
@@ -235,7 +236,7 @@ def _model(y: Array, columns: int, classes: bool, seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
-    trees = min(float(MOST_TREES), MOST_NUMBERS / (len(y) * columns)) / (y.shape[1] if classes else 1)
+    trees = min(float(MOST_TREES), MOST_NUMBERS / (len(y) * columns)) / y.shape[1]
     steps = max(FIRST_STEPS, min(STEPS, int(trees)))
     return kind(
         learning_rate=RATE if steps == STEPS else FAST_RATE,

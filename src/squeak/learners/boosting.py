@@ -21,8 +21,8 @@ from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 
 STEPS, MOST_TREES, MOST_NUMBERS = 960, 8_000, 5e9
-"""Rounds of boosting at most, and trees at most: a round has one for each class of many, and every output has rounds
-of its own. And the numbers of the table that all trees look at, at most: rows times columns times trees."""
+"""Rounds of boosting at most, and trees at most: a round has one for each class of many, and every output has
+rounds of its own. And the numbers of the table that all trees look at, at most: rows times columns times trees."""
 
 RATE, FAST_RATE = 0.05, 0.1
 """The learning rate, and that of fewer rounds. With larger ones the trees of many classes diverge."""

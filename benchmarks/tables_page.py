@@ -272,7 +272,7 @@ def tables_page(found: dict[str, Any], times: dict[str, Any], growth: dict[str, 
     means, methods = found.get("errors", {}), tuple(name for name in METHODS if name != "quantile")
     return f"""## tables: automatic models beside gradient boosting and other kernel machines
 
-`AutoRegressor` and `AutoClassifier` at their defaults are compared with: the same with `trees=False`, which are kernels alone (measured on earlier states of the code, before trees were a part of the blend); KernelRidge (squeak), which is `KernelRidge(RBF("auto"), alpha="auto", fit_intercept=True, max_atoms=1000)` or `KernelClassifier`
+`AutoRegressor` and `AutoClassifier` at their defaults are compared with: the same with `trees=False`, which are kernels alone (measured before trees were a part of the blend); KernelRidge (squeak), which is `KernelRidge(RBF("auto"), alpha="auto", fit_intercept=True, max_atoms=1000)` or `KernelClassifier`
 likewise, on standardised columns; the gradient boosters and scikit-learn's `RandomForest` at their defaults; scikit-learn's `Nystroem` (1,000 components, width of the median distance, standardised columns) with
 `RidgeCV` or `RidgeClassifierCV`; and xRFM with the kernel, bandwidth, penalty and iterations of its defaults, and leaves of at most 10,000 rows (its default, 60,000, is made for graphics cards). "Searched" is a booster after a random search (the defaults first, a fifth of the training rows for
 validation, then a fit to all) that may take as much processor time as our fit takes; until ours is measured it may take 120 s for 50,000 rows, which is the most that we allow ourselves. Text columns go to boosters as categories,

@@ -24,6 +24,9 @@ STEPS, MOST_TREES, MOST_NUMBERS = 960, 8_000, 5e9
 """Rounds of boosting at most, and trees at most: a round has one for each class of many, and every output has
 rounds of its own. And the numbers of the table that all trees look at, at most: rows times columns times trees."""
 
+SMALL, SMALL_STEPS = 2_000, 240
+"""With fewer rows there are fewer rounds: most of their time would be spent outside of the rows."""
+
 RATE, FAST_RATE = 0.05, 0.1
 """The learning rate, and that of fewer rounds. With larger ones the trees of many classes diverge."""
 
@@ -237,7 +240,7 @@ def _model(y: Array, columns: int, classes: bool, seed: int) -> Any:
 
     kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
     trees = min(float(MOST_TREES), MOST_NUMBERS / (len(y) * columns)) / y.shape[1]
-    steps = max(FIRST_STEPS, min(STEPS, int(trees)))
+    steps = max(FIRST_STEPS, min(STEPS if len(y) >= SMALL else SMALL_STEPS, int(trees)))
     return kind(
         learning_rate=RATE if steps == STEPS else FAST_RATE,
         max_iter=steps,

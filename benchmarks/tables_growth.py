@@ -68,10 +68,10 @@ def growth_table(found: dict[str, Any]) -> str:
         facts = found["sizes"][n]
         relative = rates[n] / rates[sizes[0]]
         lines.append(
-            f"| {int(n):,}{'' if facts['trees'] else ', `trees=False`'} | {facts['fit_seconds']:.0f} | "
+            f"| {int(n):,}{'' if facts.get('trees', True) else ', `trees=False`'} | {facts['fit_seconds']:.0f} | "
             f"{facts['cpu_seconds']:.0f} | {relative:.2f} | {facts['peak_mb']:.0f} MB | {facts['error']:.3f} |"
         )
-    if not all(facts["trees"] for facts in found["sizes"].values()):
+    if not all(facts.get("trees", True) for facts in found["sizes"].values()):
         lines += [
             "",
             "The lines with `trees=False` were measured before trees were a part of these models, with other work "

@@ -142,7 +142,10 @@ def test_growth_is_told_beside_that_of_rows_times_their_logarithm():
     facts = {"fit_seconds": 1.0, "peak_mb": 5.0, "error": 0.3}
     sizes = {str(n): facts | {"cpu_seconds": n * np.log(n) / 1e4} for n in (100, 10_000)}
     page = tables_page({}, {}, {"threads": 2, "sizes": sizes})
-    assert "| 10,000 | 9 | 1.00 | 5 MB | 0.300 |" in page
+    assert "| 10,000 | 1 | 9 | 1.00 | 5 MB | 0.300 |" in page
+    assert "`trees=False`" not in page[page.index("### Growth") :]
+    sizes["100"]["trees"] = False
+    assert "| 100, `trees=False` | 1 |" in tables_page({}, {}, {"threads": 2, "sizes": sizes})
     X, y = made(50, 0)
     assert X.shape == (50, 10)
     assert y.shape == (50,)

@@ -256,6 +256,13 @@ LONG = (
     "test_outputs.py::test_texts_from_files_cannot_rewrite_the_terminal[classes",
     "test_outputs.py::test_texts_from_files_cannot_rewrite_the_terminal[columns",
     "test_state_machines.py::test_failed_calls_leave_no_trace",
+    "bandits/test_failures.py::test_a_category_that_always_fails_is_not_tried_for_ever",
+    "bandits/test_interface.py::test_scaling_loses_less_than_rewards_in_other_units",
+    "bandits/test_interface.py::test_where_nothing_is_in_units_of_rewards_their_units_do_not_matter[DictionaryThompson-doubling",
+    "bandits/test_interface.py::test_where_nothing_is_in_units_of_rewards_their_units_do_not_matter[RandomFeatureUCB",
+    "bandits/test_cli.py::test_a_study_in_which_every_row_fails_says_so",
+    "learners/test_regions.py::test_few_rows_of_workers_are_learned_as_rows_in_memory[auto",
+    "learners/test_regions.py::test_workers_learn_the_bits_of_threads_and_send_the_model_alone[auto]",
 )
 """Tests that take more than their share, by how their names begin: `make test-slow` runs them, whole."""
 

@@ -136,6 +136,30 @@ def map_ordered(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 @contextmanager
+def beside(function: Callable[[], R]) -> Iterator[Callable[[], R]]:
+    """Run ``function`` on a thread of the pool while the body runs on the others; the body asks for its result.
+
+    With one thread, and inside of a pool thread, it runs before the body. If the body ends with an error, the
+    function is dropped if it has not begun.
+    """
+    if thread_count() <= 1 or getattr(_inside, "worker", False):
+        result = map_ordered(lambda run: run(), [function])[0]
+        yield lambda: result
+        return
+
+    def run() -> R:
+        _inside.worker = True
+        return function()
+
+    with single_blas():
+        future = _pool(thread_count()).submit(run)
+        try:
+            yield future.result
+        finally:
+            future.cancel()
+
+
+@contextmanager
 def serial() -> Iterator[None]:
     """Let everything in the body run on this thread: for tasks that are spread over threads themselves."""
     before = getattr(_inside, "worker", False)

@@ -6,7 +6,6 @@ Every choice is made on the same rows, which are held out from the fits that are
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -167,49 +166,55 @@ def compose(
         grown = Boosted.search(X, y, weight, back, classes, seed) if trees else None
         return grown, time.monotonic() - began
 
-    found, tuning, (boosted, growing) = _searched(X, y, weight, back, groups, rng, search, size, job, few, boost)
-    tuning_took = sum(stage.seconds for stage in search.stages)
-    searching = tuning_took / min(engine.thread_count(), len(DEFAULT_KERNELS))
-    kernels = [trial.kernel for trial in found]
-    values: list[Array] = []
-    models: list[Any] = []
+    with engine.beside(boost) as grown_trees:
+        found, tuning = _searched(X, y, weight, back, groups, rng, search, size, job, few)
+        tuning_took = sum(stage.seconds for stage in search.stages)
+        searching = tuning_took / min(engine.thread_count(), len(DEFAULT_KERNELS))
+        kernels = [trial.kernel for trial in found]
+        values: list[Array] = []
+        models: list[Any] = []
 
-    def tried(model: Any, words: str, atoms: int, some: IntArray) -> None:
-        began = time.monotonic()
-        model.set_params(random_state=seed % 2**32)
-        models.append(model)
-        if beyond is None or isinstance(model, KernelBlend):
-            model.fit(X[some], y[some], None if weight is None else weight[some], back=back[some], groups=groups)
-            said = model.back_values_ if isinstance(model, LocalExperts) else _in_place(model, len(some))
-            values.append(said[back[some]])
-            m = len(some)
-        else:
-            model.fit(beyond.data, back=held, groups=groups)
-            values.append(model.back_values_[np.searchsorted(held.told, beyond.numbers[back])])
-            m = n
-        error = _error(values[-1], y[back], weight, back) / size
-        words = words or f"{model.tree_.n_leaves} local experts"
-        search.stages.append(Stage("all rows", words, m, min(atoms, m), np.nan, error, time.monotonic() - began))
+        def tried(model: Any, words: str, atoms: int, some: IntArray) -> None:
+            began = time.monotonic()
+            model.set_params(random_state=seed % 2**32)
+            models.append(model)
+            if beyond is None or isinstance(model, KernelBlend):
+                model.fit(
+                    X[some], y[some], None if weight is None else weight[some], back=back[some], groups=groups
+                )
+                said = model.back_values_ if isinstance(model, LocalExperts) else _in_place(model, len(some))
+                values.append(said[back[some]])
+                m = len(some)
+            else:
+                model.fit(beyond.data, back=held, groups=groups)
+                values.append(model.back_values_[np.searchsorted(held.told, beyond.numbers[back])])
+                m = n
+            error = _error(values[-1], y[back], weight, back) / size
+            words = words or f"{model.tree_.n_leaves} local experts"
+            search.stages.append(
+                Stage("all rows", words, m, min(atoms, m), np.nan, error, time.monotonic() - began)
+            )
 
-    expect(searching, len(kernels))
-    job.begin("one model")
-    every = np.arange(len(y))
-    blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
-    spare = max(0, len(y) - enough_rows(atoms))
-    left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
-    tried(blend, words_of(kernels), atoms, np.setdiff1d(every, left_out))
-    if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
-        job.begin("local experts")
-        leaf = KernelBlend(
-            _heaviest(models[0]),
-            max_atoms=max_atoms,
-            rounds=1,
-            search_atoms=min(few, LEAF_SEARCH_ATOMS),
-        )
-        experts_of = LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0])
-        tried(experts_of, "", atoms_for(leaf_rows, max_atoms), every)
-    elif n > WHOLE * leaf_rows:
-        search.limits.append("time_budget was too short for local experts, which often pay with so many rows")
+        expect(searching, len(kernels))
+        job.begin("one model")
+        every = np.arange(len(y))
+        blend = KernelBlend(kernels, max_atoms=max_atoms, rounds=0, search_atoms=few)
+        spare = max(0, len(y) - enough_rows(atoms))
+        left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
+        tried(blend, words_of(kernels), atoms, np.setdiff1d(every, left_out))
+        if n > WHOLE * leaf_rows and search.left() > n / ROWS_OF_A_SEARCH * searching:
+            job.begin("local experts")
+            leaf = KernelBlend(
+                _heaviest(models[0]),
+                max_atoms=max_atoms,
+                rounds=1,
+                search_atoms=min(few, LEAF_SEARCH_ATOMS),
+            )
+            experts_of = LocalExperts(leaf, leaf_rows=leaf_rows, split_kernel=kernels[0])
+            tried(experts_of, "", atoms_for(leaf_rows, max_atoms), every)
+        elif n > WHOLE * leaf_rows:
+            search.limits.append("time_budget was too short for local experts, which often pay with so many rows")
+        boosted, growing = grown_trees()
     if boosted is not None:
         values.append(boosted.back_values)
         rounds = sum(boosted.steps)
@@ -263,9 +268,8 @@ def _searched(
     size: float,
     job: Job,
     atoms: int,
-    boost: Callable[[], tuple[Boosted | None, float]],
-) -> tuple[list[Trial], Held, tuple[Boosted | None, float]]:
-    """Return the promising kernels, the best first, tuned on a part of the rows, and what ``boost`` found."""
+) -> tuple[list[Trial], Held]:
+    """Return the promising kernels, the best first, tuned on a part of the rows."""
     job.begin("kernels and metrics")
     some = np.concatenate(
         [
@@ -277,22 +281,16 @@ def _searched(
 
     over: list[Any] = []
 
-    def at(kernel: Any) -> tuple[Any, float] | None:
+    def at(kernel: Any) -> tuple[Trial, float] | None:
         if kernel is not DEFAULT_KERNELS[0] and not search.left() > 0.0:
             return None
         began = time.monotonic()
-        found = (
-            boost()
-            if kernel is boost
-            else (tuned(kernel, held, groups, left=search.left), time.monotonic() - began)
-        )
+        found = tuned(kernel, held, groups, left=search.left)
         over.append(kernel)
-        job.reach(len(over) / (len(DEFAULT_KERNELS) + 1))
-        return found
+        job.reach(len(over) / len(DEFAULT_KERNELS))
+        return found, time.monotonic() - began
 
-    first, *others = DEFAULT_KERNELS
-    first_found, boosted, *others_found = engine.map_ordered(at, [first, boost, *others])  # trees take longest
-    tried = [one for one in (first_found, *others_found) if one is not None]
+    tried = [one for one in engine.map_ordered(at, DEFAULT_KERNELS) if one is not None]
     if len(tried) < len(DEFAULT_KERNELS):
         search.limits.append(f"time_budget ended the search after {len(tried)} of {len(DEFAULT_KERNELS)} kernels")
     for trial, seconds in tried:
@@ -302,7 +300,7 @@ def _searched(
         )
     found = sorted((trial for trial, _ in tried), key=lambda trial: trial.error)
     promising = [trial for trial in found if trial.error <= PROMISING * found[0].error]
-    return promising, held, boosted or (None, 0.0)
+    return promising, held
 
 
 def _heaviest(model: KernelBlend) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.core import state
+from squeak.core import engine, state
 from squeak.core.saved import Layout, Saved
 from squeak.core.types import Array, IntArray
 
@@ -17,6 +17,9 @@ LARGEST_SIDE = 0.8
 
 Directions = Callable[[IntArray, tuple[int, ...]], Array]
 """Given the numbers of some rows and the turns that led to them, directions to try, one in a row of a matrix."""
+
+Split = tuple[Array, float, float]
+"""A direction, and the places along it between which both sides have a share."""
 
 
 @dataclass(frozen=True)
@@ -169,24 +172,25 @@ def grown(X: Array, directions_at: Directions, leaf_rows: int, margin: float) ->
     leaves : list of arrays of int
         The rows of every leaf. Rows that no direction divides stay in one leaf, however many they are.
     """
-    found: list[tuple[Array, float, float]] = []
+    splits_at = _by_levels(X, directions_at, leaf_rows, margin)
+    found: list[Split] = []
     children: list[list[int]] = []
     leaves: list[IntArray] = []
     waiting: list[tuple[IntArray, tuple[int, ...], int, int]] = [(np.arange(len(X)), (), -1, 0)]
     while waiting:
         rows, turns, parent, side = waiting.pop()
-        split = _best_split(X, rows, turns, directions_at, margin) if len(rows) > leaf_rows else None
+        split = splits_at.get(turns)
         if parent >= 0:
             children[parent][side] = -1 - len(leaves) if split is None else len(found)
         if split is None:
             leaves.append(rows)
             continue
-        place, (v, low, high) = len(found), split
+        place = len(found)
         found.append(split)
         children.append([0, 0])
-        along = X[rows] @ v
-        waiting.append((rows[along > low], (*turns, 1), place, 1))
-        waiting.append((rows[along < high], (*turns, 0), place, 0))
+        first, second = _sides(X, rows, split)
+        waiting.append((second, (*turns, 1), place, 1))
+        waiting.append((first, (*turns, 0), place, 0))
     splits, d = len(found), X.shape[1]
     tree = SplitTree(
         np.array([v for v, _, _ in found]).reshape(splits, d),
@@ -198,9 +202,32 @@ def grown(X: Array, directions_at: Directions, leaf_rows: int, margin: float) ->
     return tree, leaves
 
 
+def _by_levels(X: Array, directions_at: Directions, leaf_rows: int, margin: float) -> dict[tuple[int, ...], Split]:
+    """Return the splits of all nodes by the turns that lead to them; those of one level are found on all threads."""
+    found: dict[tuple[int, ...], Split] = {}
+    level: list[tuple[IntArray, tuple[int, ...]]] = [(np.arange(len(X)), ())]
+    while level:
+        level = [(rows, turns) for rows, turns in level if len(rows) > leaf_rows]
+        splits = engine.map_ordered(lambda node: _best_split(X, *node, directions_at, margin), level)
+        below: list[tuple[IntArray, tuple[int, ...]]] = []
+        for (rows, turns), split in zip(level, splits, strict=True):
+            if split is not None:
+                found[turns] = split
+                below += [(some, (*turns, side)) for side, some in enumerate(_sides(X, rows, split))]
+        level = below
+    return found
+
+
+def _sides(X: Array, rows: IntArray, split: Split) -> tuple[IntArray, IntArray]:
+    """Return the rows of a node that go to its first and to its second side; those in the margin go to both."""
+    v, low, high = split
+    along = X[rows] @ v
+    return rows[along < high], rows[along > low]
+
+
 def _best_split(
     X: Array, rows: IntArray, turns: tuple[int, ...], directions_at: Directions, margin: float
-) -> tuple[Any, float, float] | None:
+) -> Split | None:
     for v in directions_at(rows, turns):
         ends = margin_at_middle(X[rows] @ v, margin)
         if ends is not None:

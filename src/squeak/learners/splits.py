@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -203,7 +203,7 @@ def grown(X: Array, directions_at: Directions, leaf_rows: int, margin: float) ->
 
 
 def _by_levels(X: Array, directions_at: Directions, leaf_rows: int, margin: float) -> dict[tuple[int, ...], Split]:
-    """Return the splits of all nodes by the turns that lead to them; those of one level are found on all threads."""
+    """Return the splits of all nodes by the turns that lead to them; of a level on all threads."""
     found: dict[tuple[int, ...], Split] = {}
     level: list[tuple[IntArray, tuple[int, ...]]] = [(np.arange(len(X)), ())]
     while level:

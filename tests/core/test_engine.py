@@ -80,6 +80,52 @@ def test_nested_calls_do_not_lock_up(monkeypatch):
     assert nested == [6 * i for i in range(8)]
 
 
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_what_runs_beside_the_body_gives_its_result(monkeypatch, threads):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+    with engine.beside(lambda: engine.map_ordered(abs, [-1, -2])) as asked:
+        squares = engine.map_ordered(lambda i: i * i, list(range(20)))
+        assert asked() == asked() == [1, 2]
+    assert squares == [i * i for i in range(20)]
+
+
+def test_what_runs_beside_the_body_begins_before_it_is_asked_for(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        assert go_on.wait(60)
+        return "done"
+
+    with engine.beside(slow) as asked:
+        assert begun.wait(60)
+        assert engine.map_ordered(abs, [-1, -2]) == [1, 2]  # on the thread that is left
+        go_on.set()
+        assert asked() == "done"
+
+
+def test_what_runs_beside_runs_there_and_then_inside_of_the_pool(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
+
+    def nested(i: int) -> int:
+        with engine.beside(lambda: i + 1) as asked:
+            return asked()
+
+    assert engine.map_ordered(nested, [1, 2, 3, 4]) == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_errors_beside_the_body_and_in_it_are_raised(monkeypatch, threads, two_blas_threads):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+    with pytest.raises(ZeroDivisionError), engine.beside(lambda: 1 / 0) as asked:
+        asked()
+    with pytest.raises(KeyError), engine.beside(lambda: 1):
+        raise KeyError
+    with engine.beside(lambda: 1) as asked:
+        assert asked() == 1
+
+
 def test_a_nonsense_number_of_threads_is_refused(monkeypatch):
     for value in ("0", "-1", "two"):
         monkeypatch.setenv("SQUEAK_NUM_THREADS", value)

@@ -100,6 +100,35 @@ def test_two_values_are_divided_between_them(margin):
     assert dense(tree, np.array([[1.0], [1.25], [2.0]])).tolist() == [[1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
 
 
+def slowly(X, directions_at, leaf_rows, margin, rows, turns=()):
+    """The leaves of a node, one side after the other: what ``grown`` finds level by level."""
+    for v in directions_at(rows, turns) if len(rows) > leaf_rows else ():
+        ends = margin_at_middle(X[rows] @ v, margin)
+        if ends is not None:
+            along = X[rows] @ v
+            sides = rows[along < ends[1]], rows[along > ends[0]]
+            halves = [
+                slowly(X, directions_at, leaf_rows, margin, some, (*turns, i)) for i, some in enumerate(sides)
+            ]
+            return halves[0] + halves[1]
+    return [(turns, rows)]
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_leaves_are_those_of_a_slow_recursion_in_its_order(rows, monkeypatch, threads):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
+
+    def directions(some, turns):
+        drawn = np.random.default_rng([len(some), *turns]).standard_normal((2, 3))
+        return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+    tree, leaves = grown(rows, directions, 60, 0.1)
+    expected = slowly(rows, directions, 60, 0.1, np.arange(len(rows)))
+    assert len(leaves) == len(expected) == tree.n_leaves > 4
+    for ours, (_, theirs) in zip(leaves, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_rows_that_nothing_divides_stay_together():
     same = np.ones((50, 2))
     assert margin_at_middle(same[:, 0], 0.1) is None

@@ -60,6 +60,9 @@ class Growth:
         cross = self.there[:, places].T
         left = np.take(columns, self._pulled, axis=1) - cross @ self.there
         inverse, order = span(left[:, places], diag)
+        if not len(order):
+            empty = np.zeros((0, len(self.there)))
+            return NewRows(arms, inverse, order, cross, empty, inverse)
         new = inverse @ left[order]
         weighted = new * self._counts
         solved = weighted @ self.there.T @ self.solver

@@ -174,8 +174,9 @@ class SparsePosterior:
 
     def _truncate(self) -> None:
         """Forget the coordinates beyond the core."""
-        self._basis = self._basis[: self._core]
-        self._factor = GrowingCholesky(self._factor.inverse[: self._core, : self._core])
+        if self._core < len(self._basis):  # else the factor keeps its room to grow
+            self._basis = self._basis[: self._core]
+            self._factor = GrowingCholesky(self._factor.inverse[: self._core, : self._core])
         self.residual, self.signal, self.solver = self._core_residual, self._core_signal, self._core_solver
 
     def _keep_core(self, appended: list[int]) -> None:

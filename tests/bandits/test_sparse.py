@@ -1,5 +1,7 @@
 """BKB: a full dictionary is the exact posterior, DTC is a sum that does not starve, the sandwich of the theorem."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -94,6 +96,30 @@ def test_atoms_in_the_span_of_others_change_nothing(rng):
     assert len(model.features) == 3
     np.testing.assert_allclose(model.mean, mean, atol=1e-9)
     np.testing.assert_allclose(model.variance, variance, atol=1e-9)
+
+
+def test_new_atoms_in_the_span_of_others_change_nothing_from_step_to_step(rng):
+    arms = np.vstack([np.eye(3), rng.standard_normal((40, 3))])
+    model = SparsePosterior(Linear(), arms, 0.5)
+    pulls, rewards = [], []
+    for step in range(30):
+        told = np.arange(step, step + 1 + step % 4)  # more and more arms, of which three span the rest
+        pulls, rewards = pulls + told.tolist(), rewards + rng.standard_normal(len(told)).tolist()
+        pulled, counts, sums = counted(pulls, rewards)
+        sure = pulled % 4 != 3
+        model.update(pulled, sure, pulled, counts, sums, told, np.ones(len(told)))
+        mean, variance, _ = dense_posterior(arms @ arms.T, pulls, rewards, 0.5)
+        np.testing.assert_allclose(model.mean, mean, atol=1e-9)
+        np.testing.assert_allclose(model.variance, variance, atol=1e-9)
+    assert len(model.features) == 3
+
+
+def test_a_copy_by_pickle_goes_on_alike(arms):
+    bandit = BatchBKB(arms, RBF(0.2), noise=0.1, random_state=0).run(lambda i: float(arms[i, 0]), 40)
+    copy = pickle.loads(pickle.dumps(bandit))
+    for each in (bandit, copy):
+        each.run(lambda i: float(arms[i, 0]), 20)
+    assert np.array_equal(bandit.pulls_, copy.pulls_)
 
 
 @pytest.mark.parametrize("n", [6, 63, 215])

@@ -12,27 +12,29 @@ dictionary.
 
 Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they
 are from step to step, and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull
-changes V by a matrix of rank one, O(A·m) again. Only when an arm of the core leaves is everything made anew, in
-O(A·m²).
+changes V by a matrix of rank one, O(A·m) again. What these changes are follows from the features of the arms pulled
+alone (:mod:`squeak.bandits.growth`), so that all of them, and the mean, take one product over the arms. Only when
+an arm of the core leaves, or many rewards are told at once, is V solved anew for all arms, in O(A·m²).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
 
-from squeak.bandits.posterior import copies, highest, kernel_row, upper_bound
-from squeak.core.cholesky import GrowingCholesky, inverse_factor, pivoted_inverse_factor
-from squeak.core.kernels import block, diagonal
+from squeak.bandits.growth import Growth, span, times_triangle
+from squeak.bandits.posterior import copies, highest, upper_bound
+from squeak.core.cholesky import GrowingCholesky, inverse_factor
+from squeak.core.kernels import against, block, diagonal
 from squeak.core.nystrom import IN_SPAN, FixedFeatures, spanning_features
 from squeak.core.rows import join, n_rows, take
 from squeak.core.state import numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 FEW = 4
-"""From more arms told at once on, V is solved anew instead of pull by pull."""
+"""If more arms are told at once, and more than a quarter of the coordinates, V is solved anew."""
 
 MANY = 500
 """From more arms told at once on, their log-determinant is bounded by a sum."""
@@ -56,6 +58,7 @@ class SparsePosterior:
         self.kernel, self.arms, self.ridge = kernel, arms, ridge
         self.diag = diagonal(kernel, arms)
         self._columns: dict[int, Array] = {}  # k(x_i, arms) of arms that were in a dictionary lately
+        self._values: Callable[[Rows], Array] | None = None  # X ↦ k(X, arms)
         self.members: IntArray = np.zeros(0, dtype=np.int64)
         self.mean = np.zeros(len(self.diag))
         self.residual = (self.diag if variance is None else variance) / ridge
@@ -71,6 +74,9 @@ class SparsePosterior:
         self._core_residual, self._core_signal, self._core_solver = self.residual, self.signal, self.solver
         self._spare: set[int] = set()  # arms of the core that lie in the span of the others
         self._steps = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_values": None}  # a function, made when it is needed
 
     @property
     def features(self) -> Array:
@@ -143,36 +149,34 @@ class SparsePosterior:
         sure = sure if sure.any() else np.ones(len(members), dtype=bool)
         core = set(self._basis[: self._core]) | self._spare
         self._steps += len(told)
-        if core <= set(members.tolist()) and self._steps < REFRESH and core:
+        stays = core <= set(members.tolist()) and self._steps < REFRESH and bool(core)
+        if stays:
             self._truncate()
-            solved = len(told) <= FEW
-            if solved:
-                for arm, count in zip(told.tolist(), times.tolist(), strict=True):
-                    self._pull(arm, count)
         else:
             self._embed(members[sure])
-            self._steps, solved, core = 0, False, set(members[sure].tolist())
+            self._steps, core = 0, set(members[sure].tolist())
         rest = [arm for arm in members[sure].tolist() if arm not in core]
-        if rest:
-            self._append(rest, pulled, counts, solved)
-        self._keep_core(rest)
         known = core | set(rest)
         coins = [arm for arm in members[~sure].tolist() if arm not in known]
-        if coins:
-            self._append(coins, pulled, counts, solved)
-        there = np.take(self.features, pulled, axis=1)
-        if not solved:
+        if stays and len(told) <= max(FEW, self._core // FEW):
+            self._follow(rest, coins, pulled, counts, sums, told, times)
+        else:
+            self._append(rest)
+            self._keep_core(rest)
+            self._append(coins)
+            there = np.take(self.features, pulled, axis=1)
             self._solve(there, counts)
+            self.weights = self.solver @ (there @ sums)
+            self.mean = self.weights @ self.features
         self.members = members.copy()
         if len(self._columns) > max(2 * len(members), 64):
             self._columns = {arm: self._columns[arm] for arm in members.tolist() if arm in self._columns}
-        self.weights = self.solver @ (there @ sums)
-        self.mean = self.weights @ self.features
 
     def _truncate(self) -> None:
         """Forget the coordinates beyond the core."""
-        self._basis = self._basis[: self._core]
-        self._factor = GrowingCholesky(self._factor.inverse[: self._core, : self._core])
+        if self._core < len(self._basis):  # else the factor keeps its room to grow
+            self._basis = self._basis[: self._core]
+            self._factor = GrowingCholesky(self._factor.inverse[: self._core, : self._core])
         self.residual, self.signal, self.solver = self._core_residual, self._core_signal, self._core_solver
 
     def _keep_core(self, appended: list[int]) -> None:
@@ -201,60 +205,86 @@ class SparsePosterior:
         self._basis = chosen.tolist()
         self._spare = set(members.tolist()) - set(self._basis)
         self._factor = GrowingCholesky(inverse)
-        self._buffer = _times_triangle(inverse, self._take_columns(chosen))
+        self._buffer = times_triangle(inverse, self._take_columns(chosen))
         square = np.einsum("ij,ij->j", self._buffer, self._buffer)
         self.residual = np.maximum(self.diag - square, 0.0) / self.ridge
         self.signal, self.solver = np.zeros(len(self.diag)), np.zeros((len(chosen), len(chosen)))
 
     def _take_columns(self, arms: IntArray) -> Array:
         """Return k(x_i, arms) of some arms, (m, A), in a new array; each is computed once."""
+        if self._values is None:
+            self._values = against(self.kernel, self.arms)
         for arm in arms.tolist():
             if arm not in self._columns:
-                self._columns[arm] = kernel_row(self.kernel, self.arms, self.diag, arm)
+                self._columns[arm] = self._values(take(self.arms, slice(arm, arm + 1)))[0]
+                self._columns[arm][arm] = self.diag[arm]
         return np.array([self._columns[arm] for arm in arms.tolist()]).reshape(-1, len(self.diag))
 
-    def _append(self, arms: list[int], pulled: IntArray, counts: Array, solved: bool) -> None:
-        """Add the coordinates of more arms, in O(A·m) each; ``solved``: V⁻¹ and signal follow at once."""
-        m, block_arms = len(self._basis), np.array(arms, dtype=np.int64)
-        left = self._take_columns(block_arms)
-        left -= np.take(self.features, block_arms, axis=1).T @ self.features
-        schur = left[:, block_arms]
-        largest, least = float(schur.diagonal().max()), IN_SPAN * float(self.diag[block_arms].max())
-        if largest <= least:
-            return
-        inverse, order = pivoted_inverse_factor((schur + schur.T) / 2, least / largest)
-        chosen = block_arms[order]
-        new = _times_triangle(inverse, left[order])
+    def _append(self, arms: list[int]) -> None:
+        """Add the coordinates of more arms, in O(A·m) each; V⁻¹ and the signal do not follow."""
+        numbers = np.array(arms, dtype=np.int64)
+        left = self._take_columns(numbers)
+        left -= np.take(self.features, numbers, axis=1).T @ self.features
+        self._add_coordinates(left, *span(left[:, numbers], self.diag[numbers]), numbers)
+
+    def _add_coordinates(self, left: Array, inverse: Array, order: IntArray, arms: IntArray) -> Array:
+        """Add the coordinates inverse·left[order]; ``left``: what the others leave of the columns of ``arms``."""
+        m, chosen = len(self._basis), arms[order]
+        if not len(chosen):
+            return left[:0]
+        new = times_triangle(inverse, left[order])
+        schur = left[np.ix_(order, chosen)]
+        self._factor = self._factor.append(np.take(self.features, chosen, axis=1).T, (schur + schur.T) / 2)
         self._reserve(m + len(new))
-        self._factor = self._factor.append(self.features[:, chosen].T, schur[np.ix_(order, order)])
         self._buffer[m : m + len(new)] = new
         self._basis += chosen.tolist()
         self.residual = np.maximum(self.residual - np.einsum("ij,ij->j", new, new) / self.ridge, 0.0)
-        if solved:
-            self._extend(new, pulled, counts)
+        return new
 
-    def _extend(self, new: Array, pulled: IntArray, counts: Array) -> None:
-        """Extend V⁻¹ and the signal by the last coordinates, the rows of ``new``."""
-        before, there = self._buffer[: len(self._basis) - len(new)], np.take(new, pulled, axis=1)
-        weighted = there * counts
-        across = np.take(before, pulled, axis=1) @ weighted.T
-        solved = self.solver @ across
-        schur = weighted @ there.T - across.T @ solved
-        schur[np.diag_indices_from(schur)] += self.ridge
-        whitener = inverse_factor(schur)
-        fresh = _times_triangle(whitener, new - solved.T @ before)
-        self.signal = self.signal + np.einsum("ij,ij->j", fresh, fresh)
-        rows = np.hstack([-(whitener @ solved.T), whitener])
-        grown = rows.T @ rows
-        grown[: len(solved), : len(solved)] += self.solver
-        self.solver = grown
+    def _follow(
+        self,
+        rest: list[int],
+        coins: list[int],
+        pulled: IntArray,
+        counts: Array,
+        sums: Array,
+        told: IntArray,
+        times: Array,
+    ) -> None:
+        """Let V know of the pulls told and add coordinates: those of ``rest``, then those of the coins."""
+        growth = Growth(np.take(self.features, pulled, axis=1), self.solver, pulled, counts, self.ridge)
+        fallen = growth.pull(told, times)
+        blocks = []
+        for arms in (rest, coins):
+            numbers = np.array(arms, dtype=np.int64)
+            columns = self._take_columns(numbers)
+            blocks.append((columns, growth.append(columns, numbers, self.diag[numbers]), growth.solver))
+        self.weights = growth.weights(sums)
+        m = self._core
+        stacked = [fallen, *(part for _, new, _ in blocks for part in (new.cross, new.solved)), self.weights[None]]
+        products = np.vstack([part[:, :m] for part in stacked]) @ self.features
+        parts_ = np.split(products, np.cumsum([len(part) for part in stacked])[:-1])
+        self.signal = np.maximum(self.signal - np.einsum("ij,ij->j", parts_[0], parts_[0]), 0.0)
+        for i, (columns, new, solver) in enumerate(blocks):
+            before = self._buffer[m : len(self._basis)]  # the coordinates that came before in this step
+            columns -= parts_[1 + 2 * i]
+            columns -= new.cross[:, m:] @ before
+            fresh = self._add_coordinates(columns, new.inverse, new.order, new.arms)
+            fresh = fresh - parts_[2 + 2 * i]
+            fresh -= new.solved[:, m:] @ before
+            fresh = times_triangle(new.whitener, fresh)
+            self.signal = self.signal + np.einsum("ij,ij->j", fresh, fresh)
+            self.solver = solver
+            if i == 0:
+                self._keep_core(rest)
+        self.mean = parts_[-1][0] + self.weights[m:] @ self._buffer[m : len(self._basis)]
 
     def _solve(self, there: Array, counts: Array) -> None:
         """Make V⁻¹ and the signal from scratch, in O(A·m²); the core's are the leading part."""
         V = (there * counts) @ there.T
         V[np.diag_indices_from(V)] += self.ridge
         whitener = inverse_factor(V)
-        whitened = _times_triangle(whitener, self.features.copy())
+        whitened = times_triangle(whitener, self.features.copy())
         core, leading = self._core, whitener[: self._core, : self._core]
         self._core_signal = np.einsum("ij,ij->j", whitened[:core], whitened[:core])
         self._core_solver = leading.T @ leading
@@ -289,7 +319,7 @@ class SparsePosterior:
         z, mean, residual, signal = self._at(rows)
         diag = diagonal(self.kernel, rows)
         core_residual, core_signal = two_terms(z[:, : self._core], diag, self._core_solver)
-        self.arms, self.diag = join(self.arms, rows), np.append(self.diag, diag)
+        self.arms, self.diag, self._values = join(self.arms, rows), np.append(self.diag, diag), None
         if self._columns:
             kept = np.fromiter(self._columns, dtype=np.int64)
             more = block(self.kernel, take(self.arms, kept), rows)
@@ -359,10 +389,3 @@ def two_terms(z: Array, diag: Array, solver: Array) -> tuple[Array, Array]:
     """Return k(x, x) − ‖z‖² and zᵀV⁻¹z for every row z: what the atoms cannot see, and what was not told."""
     residual = np.maximum(diag - np.einsum("ij,ij->i", z, z), 0.0)
     return residual, np.maximum(np.einsum("ij,ij->i", z @ solver, z), 0.0)
-
-
-def _times_triangle(lower: Array, values: Array) -> Array:
-    """Return lower·values for a lower triangular matrix, in the memory of ``values`` (m, A)."""
-    if values.size:
-        dtrmm(1.0, lower.T, values.T, side=1, lower=0, trans_a=0, overwrite_b=1)
-    return values

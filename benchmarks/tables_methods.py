@@ -240,7 +240,7 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "squeak": Method("squeak", 3, None, ours),
+    "squeak": Method("squeak", 4, None, ours),
     "kernels": Method("squeak, trees=False", 1, None, kernels),
     "before": Method("KernelRidge (squeak)", 1, None, before),
     "hist": Method("HistGradientBoosting", 1, None, hist),

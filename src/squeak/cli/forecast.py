@@ -269,7 +269,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     from squeak.learners.blend import atoms_for
     from squeak.learners.boosting import MOST_ROWS
     from squeak.learners.choice import Costs
-    from squeak.learners.composed import ROWS_OF_A_SEARCH, WHOLE
+    from squeak.learners.composed import ROWS_OF_A_SEARCH, WHOLE, leaf_of
     from squeak.learners.leaf_passes import enough_rows
     from squeak.learners.tried import BOOSTED
 
@@ -298,7 +298,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     }
     stages = {"start": start, "reading": head.reading * rows}
     stages |= {name: spent * grow[name] for name, spent in job.times.items() if name in grow}
-    if "local experts" not in stages and rows > WHOLE * learner.leaf_rows:
+    if "local experts" not in stages and rows > WHOLE * leaf_of(rows, learner.leaf_rows):
         stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
     limit = math.inf if learner.time_budget is None else learner.time_budget
     spent = 0.0
@@ -316,10 +316,10 @@ def memory_of_auto(rows: int, width: int, learner: Any) -> float:
     The matrices are those of the atoms of one model or, where there are local experts, of the rows of a part.
     """
     from squeak.learners.blend import atoms_for
-    from squeak.learners.composed import WHOLE
+    from squeak.learners.composed import WHOLE, leaf_of
     from squeak.learners.leaf_passes import MOST_BYTES, enough_rows
 
-    max_atoms, leaf_rows = learner.max_atoms, learner.leaf_rows
+    max_atoms, leaf_rows = learner.max_atoms, leaf_of(rows, learner.leaf_rows)
     atoms = side = min(rows, atoms_for(rows, max_atoms))
     kept = 0 if atoms == rows else min(rows, enough_rows(atoms)) * atoms
     if rows > WHOLE * leaf_rows:

@@ -49,10 +49,11 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         longer. With a time budget, the result depends on the speed of the machine.
     max_atoms : int, optional
         The largest number of atoms (rows kept) for each kernel. By default every row is an atom in local experts
-        and in tables of up to 6,000 rows, and a model of all rows of a larger table has 1,000 atoms. Fewer atoms
+        and in tables of up to 8,000 rows, and a model of all rows of a larger table has 1,000 atoms. Fewer atoms
         make the model smaller and predictions quicker.
-    leaf_rows : int
-        The largest number of rows of a local expert. A table of up to 1.5 times as many rows has no local experts.
+    leaf_rows : int, optional
+        The largest number of rows of a local expert: 5,000 by default, and 4,000 in tables of more than 25,000
+        rows. A table of up to 1.6 times as many rows has no local experts.
     trees : bool
         Whether boosted trees may be a part of the model, with a weight like that of the other parts. They follow
         steps and thresholds, which kernels smooth out. Without them the predictions of a regression have no jumps.
@@ -182,9 +183,10 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
 class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
     """Predict the class of each row of a table, with all settings chosen automatically.
 
-    It works as :class:`AutoRegressor` does. Classes are learned as scores by the squared loss: one score for two
-    classes, and one score per class for more. The held-out rows tell how scores become probabilities, and the
-    class that is predicted is the one of the largest probability.
+    It works as :class:`AutoRegressor` does. Kernels learn classes as scores by the squared loss, one score for two
+    classes and one score per class for more, and trees learn the logits of probabilities. The held-out rows tell
+    how all of these add up to logits, with slopes that are not negative and make the log loss least. The class that
+    is predicted is the one of the largest probability.
 
     Parameters
     ----------
@@ -200,7 +202,8 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
 
     References
     ----------
-    As for :class:`AutoRegressor`.
+    As for :class:`AutoRegressor`, and for the sum of logits Ting and Witten, "Issues in stacked generalization",
+    Journal of Artificial Intelligence Research 10 (1999).
 
     Examples
     --------

@@ -106,7 +106,7 @@ class AutoLearner(RowLearner):
 
     time_budget: float | None = None
     max_atoms: int | None = None
-    leaf_rows: int = 4000
+    leaf_rows: int | None = None
     trees: bool = True
     verbose: int = 0
     tree_: SplitTree = field(init=False)
@@ -124,7 +124,8 @@ class AutoLearner(RowLearner):
     def _check(self) -> None:
         if self.max_atoms is not None:
             check_whole("max_atoms", self.max_atoms)
-        check_whole("leaf_rows", self.leaf_rows, low=100)
+        if self.leaf_rows is not None:
+            check_whole("leaf_rows", self.leaf_rows, low=100)
         check_flag("trees", self.trees)
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)

@@ -33,7 +33,7 @@ DEFAULT_KERNELS = (Laplacian("learned"), Metric(RBF("learned"), None), Metric(Ma
 SEARCH_ROWS = 8_000
 """Rows on which widths and metrics are tried at most; penalties and weights of the blend see them all."""
 
-EVERY_ROW, ATOMS = 6_000, 1_000
+EVERY_ROW, ATOMS = 8_000, 1_000
 """Of so many rows each is an atom, and of more so few are, where nobody says how many there may be."""
 
 CHOSEN = 4.0
@@ -65,7 +65,7 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         kernel behind a linear map.
     max_atoms : int, optional
         The largest number of atoms for each kernel. If there are no more rows than that, every row is an atom. By
-        default that is so for up to 6,000 rows, and more rows have 1,000 atoms.
+        default that is so for up to 8,000 rows, and more rows have 1,000 atoms.
     rounds : int
         How often a metric is learned again from the slopes of the model before, at most. The rounds end earlier if
         one gains less than half a percent. If every row is an atom and few atoms explain half of the variance of

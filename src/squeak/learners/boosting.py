@@ -20,7 +20,7 @@ from squeak.core.saved import Layout, Saved
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
 
-STEPS, MOST_TREES, MOST_NUMBERS = 960, 8_000, 5e9
+STEPS, MOST_TREES, MOST_NUMBERS = 960, 3_000, 2e9
 """Rounds of boosting at most, and trees at most: a round has one for each class of many, and every output has
 rounds of its own. And the numbers of the table that all trees look at, at most: rows times columns times trees."""
 
@@ -51,9 +51,9 @@ PAIRS = 2**18
 
 @dataclass(frozen=True)
 class Trees(Saved):
-    """A sum of trees: f(x) = scale·g(baseline + Σ_t value of the leaf of tree t that x falls into).
+    """A sum of trees: f(x) = scale·(baseline + Σ_t value of the leaf of tree t that x falls into).
 
-    g is the identity or, of scores of classes, 2·p − 1 with the probabilities p that the sum is the logit of.
+    Trees of classes add up to the logits of their probabilities: one for two classes, else one for each.
 
     Parameters
     ----------
@@ -66,8 +66,6 @@ class Trees(Saved):
     roots, output : arrays of int of shape (trees,)
         The first node of every tree, and the output that it adds to.
     baseline, scale : arrays of shape (outputs,)
-    odds : bool
-        Whether the sum is the logit of probabilities.
     columns : int
         Numbers of a row.
 
@@ -78,7 +76,7 @@ class Trees(Saved):
     >>> zero, one = np.zeros(3, dtype=np.int64), np.ones(1)
     >>> children = np.array([[1, 2], [1, 1], [2, 2]])
     >>> value = np.array([0.0, -1.0, 1.0])
-    >>> tree = Trees(zero, np.array([0.5, 0, 0]), children, value, zero[:1], zero[:1], 0 * one, one, False, 1)
+    >>> tree = Trees(zero, np.array([0.5, 0, 0]), children, value, zero[:1], zero[:1], 0 * one, one, 1)
     >>> tree.values(np.array([[0.5], [0.6]])).tolist()
     [[-1.0], [1.0]]
     """
@@ -92,7 +90,6 @@ class Trees(Saved):
         "output": state.wholes("trees"),
         "baseline": state.numbers("outputs"),
         "scale": state.numbers("outputs"),
-        "odds": state.flag(),
         "columns": state.whole(low=1),
     }
 
@@ -104,7 +101,6 @@ class Trees(Saved):
     output: IntArray
     baseline: Array
     scale: Array
-    odds: bool
     columns: int
 
     def __post_init__(self) -> None:
@@ -158,14 +154,14 @@ class Trees(Saved):
         raw = np.concatenate(
             [np.zeros((0, len(self.scale))), *engine.map_ordered(part, engine.tiles(len(X), size))]
         )
-        return np.asarray(self.scale * (_chances(raw) if self.odds else raw))
+        return np.asarray(self.scale * raw)
 
     def times(self, factor: float | Array) -> Trees:
         """Return the function times a number, or each of its outputs times a number of its own."""
         return replace(self, scale=self.scale * factor)
 
 
-def _chances(logits: Array) -> Array:
+def coded_chances(logits: Array) -> Array:
     """Return 2·p − 1 for the probabilities p of the second of two classes, or of every one of more."""
     return np.asarray(2.0 * (expit(logits) if logits.shape[1] == 1 else softmax(logits, axis=1)) - 1.0)
 
@@ -180,7 +176,7 @@ class Boosted:
     steps : list of int
         For every model, the rounds of least squared error on the held-out rows.
     back_values : array of shape (held-out rows, outputs)
-        What models that have not seen them say of the held-out rows.
+        What models that have not seen them say of the held-out rows; of classes, the logits of probabilities.
     """
 
     trees: Trees
@@ -229,7 +225,7 @@ class Boosted:
                 models.append(_fitted(model, X, target, weight, every))
                 steps.append(rounds)
                 said.append(values)
-            trees = _centred(_arrays(models, classes, X[every[:1]]), X[every])
+            trees = _centred(_arrays(models, X[every[:1]]), X[every])
             _check(trees, models, X[every[:100]])
         return cls(trees, steps, np.concatenate(said, axis=1))
 
@@ -289,10 +285,11 @@ def _rounds(
 def _best(model: Any, X: Array, truth: Array, weight: Array | None) -> tuple[int, Array]:
     """Return the rounds of least squared error on some rows, and what the model says of them then."""
     least, best, values = np.inf, 0, np.zeros_like(truth)
-    odds = hasattr(model, "staged_predict_proba")
-    for step, said in enumerate(model.staged_predict_proba(X) if odds else model.staged_predict(X), 1):
-        said = 2.0 * said[:, -truth.shape[1] :] - 1.0 if odds else said[:, None]
-        error = float(np.average(np.square(said - truth).sum(axis=1), weights=weight))
+    classes = hasattr(model, "staged_decision_function")
+    for step, said in enumerate(model.staged_decision_function(X) if classes else model.staged_predict(X), 1):
+        said = said.reshape(truth.shape)
+        off = (coded_chances(said) if classes else said) - truth
+        error = float(np.average(np.square(off).sum(axis=1), weights=weight))
         if error < least:
             least, best, values = error, step, said
     return best, np.asarray(values)
@@ -300,8 +297,7 @@ def _best(model: Any, X: Array, truth: Array, weight: Array | None) -> tuple[int
 
 def _check(trees: Trees, models: Sequence[Any], X: Array) -> None:
     """Raise an error unless trees say the same as the models that they were taken from."""
-    theirs = _raw(models, trees.odds, X)
-    if not np.allclose(trees.values(X), _chances(theirs) if trees.odds else theirs, rtol=1e-6, atol=1e-9):
+    if not np.allclose(trees.values(X), _raw(models, X), rtol=1e-6, atol=1e-9):
         raise RuntimeError("this version of scikit-learn keeps trees in a form that squeak does not know")
 
 
@@ -323,13 +319,13 @@ def _centred(trees: Trees, X: Array) -> Trees:
     return replace(trees, threshold=threshold)
 
 
-def _raw(models: Sequence[Any], odds: bool, X: Array) -> Array:
+def _raw(models: Sequence[Any], X: Array) -> Array:
     """Return the sums of the leaves of all models, before they become probabilities, shape (n, outputs)."""
-    said = [model.decision_function(X) if odds else model.predict(X) for model in models]
+    said = [getattr(model, "decision_function", model.predict)(X) for model in models]
     return np.concatenate([one.reshape(len(X), -1) for one in said], axis=1)
 
 
-def _arrays(models: Sequence[Any], odds: bool, X: Array) -> Trees:
+def _arrays(models: Sequence[Any], X: Array) -> Trees:
     """Return the trees of fitted models as arrays, those of one output beside each other; X is a row."""
     grown = [
         (tree.nodes, first + output)
@@ -337,7 +333,7 @@ def _arrays(models: Sequence[Any], odds: bool, X: Array) -> Trees:
         for output in range(len(steps[0]))
         for tree in (step[output] for step in steps)
     ]
-    raw = _raw(models, odds, X)
+    raw = _raw(models, X)
     sizes = np.array([len(nodes) for nodes, _ in grown])
     roots = np.cumsum(sizes) - sizes
     nodes, offset = np.concatenate([nodes for nodes, _ in grown]), np.repeat(roots, sizes)
@@ -353,7 +349,6 @@ def _arrays(models: Sequence[Any], odds: bool, X: Array) -> Trees:
         np.array([output for _, output in grown], dtype=np.int64),
         np.zeros(outputs),
         np.ones(outputs),
-        False,
         X.shape[1],
     )
-    return replace(found, baseline=(raw - found.values(X))[0], odds=odds)
+    return replace(found, baseline=(raw - found.values(X))[0])

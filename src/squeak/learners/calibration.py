@@ -10,6 +10,7 @@ scores say nothing, classes are as probable as they are frequent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -124,20 +125,88 @@ def calibrated(values: Array, places: IntArray, classes: int, weight: Array | No
     >>> bool(abs(slope - 3) < 0.4), bool(abs(offsets[0] - 1) < 0.3)
     (True, True)
     """
-    weight = np.ones(len(values)) if weight is None else weight
+    slopes, offsets = stacked([values], places, classes, weight)
+    return float(slopes[0]), offsets
+
+
+def stacked(
+    members: Sequence[Array], places: IntArray, classes: int, weight: Array | None = None, least: float = 0.0
+) -> tuple[Array, Array]:
+    """Return a slope a_b ≥ 0 for the scores f_b of each of several models, and offsets.
+
+    The logits of the classes are Σ_b a_b f_b + offsets. Slopes and offsets minimise the log loss, as for a single
+    model. A model whose slope would be negative, or whose part of the logits is too small, is left out, one after
+    the other.
+
+    Parameters
+    ----------
+    members : sequence of arrays of shape (n, outputs)
+        Scores of every model, for rows that it has not seen.
+    places : array of int
+        The number of each row's class.
+    classes : int
+    weight : array of shape (n,), optional
+    least : float
+        The smallest part of the logits, by the size of a_b f_b, that a model must have to stay.
+
+    Returns
+    -------
+    slopes : array of shape (models,)
+    offsets : array of shape (outputs,)
+
+    References
+    ----------
+    Wolpert, "Stacked generalization", Neural Networks 5 (1992); Ting and Witten, "Issues in stacked
+    generalization", Journal of Artificial Intelligence Research 10 (1999), for the log loss and slopes that are not
+    negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from squeak.learners.calibration import stacked
+    >>> rng = np.random.default_rng(0)
+    >>> one, two, noise = rng.standard_normal((3, 4000, 1))
+    >>> second = rng.random(4000) < 1 / (1 + np.exp(-(2 * one + two)[:, 0]))
+    >>> slopes, _ = stacked([one, two, noise], second.astype(int), 2, least=0.05)
+    >>> slopes.round(1).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    weight = np.ones(len(places)) if weight is None else weight
     targets = smoothed(places, classes, weight)
-    unit = float(np.sqrt(weight @ np.square(values).sum(axis=1) / weight.sum())) or 1.0
-    F = values / unit
-    F = np.hstack([np.zeros_like(F), F]) if classes == 2 else F
     free = np.arange(1, classes) if classes == 2 else np.arange(classes)
-    theta = np.zeros(1 + len(free))
-    theta[0] = 1.0
-    theta[1:] = _frequencies(places, classes, weight)[free]
+    sizes = [weight @ np.square(values).sum(axis=1) / weight.sum() for values in members]
+    units = [float(np.sqrt(size)) or 1.0 for size in sizes]
+    scores = [values / unit for values, unit in zip(members, units, strict=True)]
+    if classes == 2:
+        scores = [np.hstack([np.zeros_like(values), values]) for values in scores]
+    kept = list(range(len(members)))
+    while True:
+        start = np.concatenate([np.full(len(kept), 1.0 / len(kept)), _frequencies(places, classes, weight)[free]])
+        theta = _newton([scores[place] for place in kept], targets, weight, free, start)
+        parts = theta[: len(kept)]
+        worst = int(np.argmin(parts))
+        if parts[worst] > least * max(parts.sum(), 0.0):
+            break
+        if len(kept) == 1:  # the scores say nothing of classes: these are as frequent everywhere as they are in all
+            shares = np.log(weight @ targets)
+            theta = np.append(0.0, (shares - shares[0])[free])
+            break
+        del kept[worst]
+    slopes, offsets = np.zeros(len(members)), theta[len(kept) :]
+    slopes[kept] = theta[: len(kept)] / np.array([units[place] for place in kept])
+    return slopes, np.asarray(offsets if classes == 2 else offsets - offsets.mean())
+
+
+def _newton(scores: Sequence[Array], targets: Array, weight: Array, free: IntArray, theta: Array) -> Array:
+    """Return slopes, one for each of the scores, and offsets of the free classes, of the least log loss."""
+    many = len(scores)
     hold = HOLD * float(weight.sum())
 
     def logits(theta: Array) -> Array:
-        found = theta[0] * F
-        found[:, free] += theta[1:]
+        found = theta[0] * scores[0]
+        for slope, F in zip(theta[1:many], scores[1:], strict=True):
+            found += slope * F
+        found[:, free] += theta[many:]
         return np.asarray(found)
 
     def loss(theta: Array) -> float:
@@ -149,13 +218,13 @@ def calibrated(values: Array, places: IntArray, classes: int, weight: Array | No
     for _ in range(STEPS):
         p = softmax(logits(theta), axis=1)
         off = weight[:, None] * (p - targets)
-        gradient = np.concatenate([[np.sum(off * F)], off[:, free].sum(axis=0)]) + hold * theta
-        mean = np.sum(p * F, axis=1, keepdims=True)
-        curved = weight[:, None] * p * (F - mean)
+        gradient = np.concatenate([[np.sum(off * F) for F in scores], off[:, free].sum(axis=0)]) + hold * theta
         H = np.zeros((len(theta), len(theta)))
-        H[0, 0] = np.sum(curved * F)
-        H[0, 1:] = H[1:, 0] = curved[:, free].sum(axis=0)
-        H[1:, 1:] = np.diag((weight @ p)[free]) - (p[:, free] * weight[:, None]).T @ p[:, free]
+        for place, F in enumerate(scores):
+            curved = weight[:, None] * p * (F - np.sum(p * F, axis=1, keepdims=True))
+            H[place, :many] = [np.sum(curved * G) for G in scores]
+            H[place, many:] = H[many:, place] = curved[:, free].sum(axis=0)
+        H[many:, many:] = np.diag((weight @ p)[free]) - (p[:, free] * weight[:, None]).T @ p[:, free]
         H[np.diag_indices_from(H)] += hold
         step = -np.linalg.solve(H, gradient)
         promised, length = -float(gradient @ step), 1.0
@@ -164,11 +233,7 @@ def calibrated(values: Array, places: IntArray, classes: int, weight: Array | No
         while (there := loss(theta + length * step)) > value - 1e-4 * length * promised and length > 1e-10:
             length *= 0.5
         theta, value = theta + length * step, there
-    if theta[0] <= 0:  # the scores say nothing of classes: these are as frequent everywhere as they are in all
-        theta[0], shares = 0.0, np.log(weight @ targets)
-        theta[1:] = (shares - shares[0])[free]
-    offsets = theta[1:] if classes == 2 else theta[1:] - theta[1:].mean()
-    return float(theta[0] / unit), np.asarray(offsets)
+    return theta
 
 
 def _frequencies(places: IntArray, classes: int, weight: Array) -> Array:

@@ -15,8 +15,16 @@ from squeak.core import engine
 from squeak.core.progress import Job
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
-from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for, convex_weights, trusted_part
-from squeak.learners.boosting import Boosted, Trees
+from squeak.learners.blend import (
+    DEFAULT_KERNELS,
+    LEAST_WEIGHT,
+    KernelBlend,
+    atoms_for,
+    convex_weights,
+    trusted_part,
+)
+from squeak.learners.boosting import Boosted, Trees, coded_chances
+from squeak.learners.calibration import stacked
 from squeak.learners.choice import Costs
 from squeak.learners.data import SourceTraining
 from squeak.learners.expansion import Expansion
@@ -49,8 +57,11 @@ ROWS_OF_A_SEARCH = 12_500
 A_SEARCH = 8.0
 """Seconds of a search, to begin with: it is corrected as soon as the first kernel has been tried."""
 
-WHOLE = 1.5
+WHOLE = 1.6
 """With at most so many times the rows of a leaf there is one model, and no experts."""
+
+MANY_ROWS, LEAF, LEAF_OF_MANY = 25_000, 5_000, 4_000
+"""Rows of a leaf where nobody says, up to so many rows in all and beyond: larger ones err less and take longer."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +100,11 @@ class Beyond:
         return HeldOut(self.seed, max(BACK, float(told[-1])), told)
 
 
+def leaf_of(n: int, leaf_rows: int | None) -> int:
+    """Return how many of n rows a leaf has at most."""
+    return leaf_rows or (LEAF if n <= MANY_ROWS else LEAF_OF_MANY)
+
+
 def compose(
     X: Array,
     y: Array,
@@ -99,7 +115,7 @@ def compose(
     trees: bool,
     seed: int,
     max_atoms: int | None,
-    leaf_rows: int,
+    leaf_rows: int | None,
     search: Search,
     job: Job,
     beyond: Beyond | None = None,
@@ -118,7 +134,7 @@ def compose(
     trees : bool
         Whether boosted trees may be a part of the model.
     seed : int
-    max_atoms, leaf_rows : int
+    max_atoms, leaf_rows : int, optional
     search : Search
         Takes down what is tried.
     job : Job
@@ -131,6 +147,7 @@ def compose(
     Composed
     """
     n = len(y) if beyond is None else beyond.n
+    leaf_rows = leaf_of(n, leaf_rows)
     rng = generator_at(seed, SAMPLE, 10)
     centred = y - np.average(y, axis=0, weights=weight)
     size = float(np.sqrt(np.average(np.square(centred), axis=0, weights=weight).sum()))
@@ -218,17 +235,15 @@ def compose(
     if boosted is not None:
         values.append(boosted.back_values)
         rounds = sum(boosted.steps)
-        error = _error(values[-1], y[back], weight, back) / size
+        said = coded_chances(values[-1]) if classes else values[-1]
+        error = _error(said, y[back], weight, back) / size
         search.stages.append(Stage("all rows", f"{rounds} {BOOSTED}", len(y), 0, np.nan, error, growing))
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
-    values.append(np.broadcast_to(mean, values[0].shape))
     beside = None if weight is None else weight[back]
-    shares = convex_weights(values, y[back], beside)
-    shares[:-1] *= trusted_part(np.asarray(np.tensordot(shares, values, axes=1)), mean, y[back], beside)
-    shares[-1] = 1.0 - shares[:-1].sum()
-    blended = np.asarray(sum(share * said for share, said in zip(shares, values, strict=True)))
-    kept = len(search.stages) - len(values) + 1
-    for place, share in enumerate(shares[:-1]):
+    mixed = (_stacked if classes else _averaged)(values, y[back], mean, beside)
+    shares = mixed.shares
+    kept = len(search.stages) - len(values)
+    for place, share in enumerate(mixed.told[:-1]):
         search.stages[kept + place] = replace(search.stages[kept + place], weight=float(share))
     tree = SplitTree.single(X.shape[1])
     experts: list[list[Expansion]] = [[]]
@@ -239,11 +254,10 @@ def compose(
     grown = boosted.trees.times(float(shares[-2])) if boosted is not None and shares[-2] else None
     if shares[-1] or not (everywhere or any(experts)):
         everywhere.append(constant(X, float(shares[-1]) * mean))
-    say_limits(search, found, shares)
-    residual = y[back] - blended
-    spread, scores = spread_of(found[0].kernel, X[back], residual, seed)
+    say_limits(search, found, mixed.told)
+    spread, scores = spread_of(found[0].kernel, X[back], y[back] - mixed.said, seed)
     slopes = gradient_product(found[0].kernel, tuning.atoms, found[0].coef, tuning.X[:4000], full=False)
-    slopes *= shares[-1] < 1.0  # a constant does not depend on any column
+    slopes *= mixed.told[-1] < 1.0  # a constant does not depend on any column
     return Composed(
         tree,
         experts,
@@ -251,10 +265,47 @@ def compose(
         grown,
         spread,
         scores,
-        blended,
+        mixed.back_scores,
         np.flatnonzero(back),
         np.asarray(slopes * X.var(axis=0)),
     )
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """How models are mixed: f = Σ_b share_b f_b + (the last share)·mean; classes lack their offsets yet."""
+
+    shares: Array
+    told: Array
+    """The same as parts of 1, for people."""
+    back_scores: Array
+    """What the mixture says of the held-out rows."""
+    said: Array
+    """The same as targets: of classes, 2·p − 1 with their probabilities p."""
+
+
+def _averaged(values: list[Array], y: Array, mean: Array, weight: Array | None) -> Mixed:
+    """Return weights w ≥ 0 of least squared error on held-out rows; the mean has what is not trusted."""
+    values = [*values, np.broadcast_to(mean, values[0].shape)]
+    shares = convex_weights(values, y, weight)
+    shares[:-1] *= trusted_part(np.asarray(np.tensordot(shares, values, axes=1)), mean, y, weight)
+    shares[-1] = 1.0 - shares[:-1].sum()
+    said = np.asarray(sum(share * one for share, one in zip(shares, values, strict=True)))
+    return Mixed(shares, shares, said, said)
+
+
+def _stacked(values: list[Array], y: Array, mean: Array, weight: Array | None) -> Mixed:
+    """Return slopes of least log loss on held-out rows; offsets, which the mean is a part of, come later."""
+    two = y.shape[1] == 1
+    places = (y[:, 0] > 0).astype(np.int64) if two else y.argmax(axis=1)
+    slopes, offsets = stacked(values, places, 2 if two else y.shape[1], weight, LEAST_WEIGHT)
+    logits = np.asarray(sum(slope * one for slope, one in zip(slopes, values, strict=True)))
+    said = coded_chances(logits + offsets)
+    trusted = trusted_part(said, mean, y, weight)
+    sizes = slopes * [float(np.std(one, axis=0).mean()) for one in values]
+    told = np.append(trusted * sizes / (sizes.sum() or 1.0), 0.0)
+    told[-1] = 1.0 - told.sum()
+    return Mixed(np.append(trusted * slopes, 0.0), told, trusted * logits, said)
 
 
 def _searched(

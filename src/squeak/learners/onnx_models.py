@@ -149,9 +149,6 @@ def _leaves(graph: Graph, x: str, function: Trees) -> str:
     own = np.zeros((trees, len(function.scale)))
     own[np.arange(trees), function.output] = 1.0
     found = graph("Add", graph("MatMul", graph("Gather", function.value, node, axis=0), own), function.baseline)
-    if function.odds:
-        chances = graph("Sigmoid", found) if len(function.scale) == 1 else graph("Softmax", found, axis=1)
-        found = graph("Sub", graph("Mul", chances, 2.0), 1.0)
     return graph("Mul", found, function.scale)
 
 

@@ -155,20 +155,21 @@ class NewtonHead(Stored):
 
     def learn_row(self, phi: Array, y: float) -> float:
         """Predict one row, then learn from its target; returns the prediction."""
-        z, unit = _dot(phi, self.weights), 1.0
-        if self.half_life is not None:
-            unit = float(self._units(1)[0])
-            phi = unit * phi
-        s = _symv(1.0, self.P, phi, lower=1)
-        rho = _dot(phi, s)
-        cut, prediction, slope, weight = self.rule(y, z)
-        change, shrink = _round(rho, cut, slope, weight)
-        if change != 0.0:
-            self.weights += unit * change * s
-        if shrink > 0.0:
-            self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
-            self.gain += slope * slope * rho / (1.0 + weight * rho)
-            self._remember((math.sqrt(weight) * phi)[None])
+        unit, first = 1.0, self.rule.round
+        cut, prediction, slope, weight = self.rule(y, _dot(phi, self.weights))
+        if slope != 0.0 or cut != 0.0:  # otherwise the weights and A stay as they are
+            if self.half_life is not None:
+                unit = float(np.exp2(first % self.spell / (2.0 * self.half_life)))
+                phi = unit * phi
+            s = _symv(1.0, self.P, phi, lower=1)
+            rho = _dot(phi, s)
+            change, shrink = _round(rho, cut, slope, weight)
+            if change != 0.0:
+                self.weights += unit * change * s
+            if shrink > 0.0:
+                self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
+                self.gain += slope * slope * rho / (1.0 + weight * rho)
+                self._remember((math.sqrt(weight) * phi)[None])
         self._forget()
         return prediction
 

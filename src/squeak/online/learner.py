@@ -24,7 +24,7 @@ from squeak.core.leverage import WeightedFactor
 from squeak.core.nystrom import GrowingFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.saved import Layout, RowsPiece
-from squeak.core.seeds import coins
+from squeak.core.seeds import coin, coins
 from squeak.core.state import LEAST, number, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.newton import NewtonHead, StepRule
@@ -125,9 +125,6 @@ BLOCK = 96
 GUARD_ROWS = 2000
 """From so many rows on, a space without a limit that holds more than half of them is refused."""
 
-COINS_KEPT = 1024
-"""Coins drawn at a time for single rows."""
-
 
 @dataclass(frozen=True)
 class NewtonPlan:
@@ -177,7 +174,6 @@ class NewtonLearner(Stored):
             head.extend(space.size)
         self.n_seen = 0
         self.growths = 0
-        self._coins: tuple[int, list[float]] = (0, [])
 
     @property
     def n_heads(self) -> int:
@@ -278,7 +274,7 @@ class NewtonLearner(Stored):
         phi = space.features.mixing.T.dot(columns)
         grown = space
         if not space.frozen:  # whatever is refused is refused before anything is learned
-            grown = space.enter_row(x, columns, self._coin())
+            grown = space.enter_row(x, columns, coin(self.seed, self.n_seen))
             _guard(grown, self.n_seen + 1)
         pairs = zip(self.heads, targets * len(self.plan.half_lives), strict=True)
         if len(phi):
@@ -293,13 +289,6 @@ class NewtonLearner(Stored):
         self.space = grown
         self.n_seen += 1
         return said
-
-    def _coin(self) -> float:
-        """Return the uniform number of the row that is next."""
-        first, known = self._coins
-        if not 0 <= self.n_seen - first < len(known):
-            self._coins = first, known = self.n_seen, coins(self.seed, self.n_seen, COINS_KEPT).tolist()
-        return known[self.n_seen - first]
 
     def _source(self) -> Any:
         scorer, features = self.space.scorer, self.space.features

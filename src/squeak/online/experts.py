@@ -145,7 +145,8 @@ class LinearLearner(Stored):
         """Predict one row, then learn from it."""
         phi, self.n_seen = self._features(x)[0], self.n_seen + 1
         pairs = zip(self.heads, targets * len(self.plan.half_lives), strict=True)
-        return list(self._told(np.array([head.learn_row(phi, y) for head, y in pairs])).tolist())
+        said = [head.learn_row(phi, y) for head, y in pairs]
+        return [float(z) for z in self._told(np.array(said))] if self.told_as_means else said
 
     def _told(self, said: Array) -> Array:
         """Return what is told of scores."""
@@ -153,8 +154,9 @@ class LinearLearner(Stored):
 
     def _features(self, X: Rows) -> Array:
         """Return the columns and a constant, shape (n, width + 1)."""
-        found = np.ones((n_rows(X), self.width + 1))
-        np.clip(X, -LARGEST_VALUE, LARGEST_VALUE, out=found[:, :-1])
+        found = np.empty((n_rows(X), self.width + 1))
+        found[:, -1], columns = 1.0, found[:, :-1]
+        np.minimum(np.maximum(X, -LARGEST_VALUE, out=columns), LARGEST_VALUE, out=columns)
         return found
 
     def _inner_sizes(self) -> dict[str, int]:

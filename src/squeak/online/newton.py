@@ -170,7 +170,8 @@ class NewtonHead(Stored):
                 self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
                 self.gain += slope * slope * rho / (1.0 + weight * rho)
                 self._remember((math.sqrt(weight) * phi)[None])
-        self._forget()
+        if self.half_life is not None:
+            self._forget()
         return prediction
 
     def learn_block(self, features: Array, y: Array) -> Array:

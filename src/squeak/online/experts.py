@@ -146,7 +146,7 @@ class LinearLearner(Stored):
         phi, self.n_seen = self._features(x)[0], self.n_seen + 1
         pairs = zip(self.heads, targets * len(self.plan.half_lives), strict=True)
         said = [head.learn_row(phi, y) for head, y in pairs]
-        return [float(z) for z in self._told(np.array(said))] if self.told_as_means else said
+        return list(self._told(np.array(said)).tolist()) if self.told_as_means else said
 
     def _told(self, said: Array) -> Array:
         """Return what is told of scores."""

@@ -93,6 +93,10 @@ class GuardedHead(Stored):
         """Return the clipped predictions of the head that speaks."""
         return self._speaker.scores(features)
 
+    def score_row(self, phi: Array) -> float:
+        """Return the clipped prediction of one row."""
+        return self._speaker.score_row(phi)
+
     def learn_row(self, phi: Array, y: float) -> float:
         """Predict one row, then learn from its target; returns the prediction."""
         chosen = 1 if self.lead > 0.0 else 0
@@ -199,8 +203,8 @@ class NewtonLearner(Stored):
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        phi = self.space.features.block(x)
-        return [float(head.scores(phi)[0]) for head in self.heads]
+        phi = self.space.features.single(x)[1]
+        return [head.score_row(phi) for head in self.heads]
 
     def gradient_squares(self, X: Rows, shares: Array | None = None) -> Array:
         """Return the mean of (∂f/∂x_j)² over rows for each column, summed over heads by their ``shares``."""
@@ -270,8 +274,7 @@ class NewtonLearner(Stored):
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it; the fast path for rows that come singly."""
         space = self.space
-        columns = space.features.columns(x)[0]
-        phi = space.features.mixing.T.dot(columns)
+        columns, phi = space.features.single(x)
         grown = space
         if not space.frozen:  # whatever is refused is refused before anything is learned
             grown = space.enter_row(x, columns, coin(self.seed, self.n_seen))

@@ -264,7 +264,7 @@ class ScaledStream(Stream):
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        if self.learner is None or self.n_seen + 1 == self.memory.next_look:
+        if self.learner is None or self.memory.n_seen + 1 == self.memory.next_look:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
         said = self._learn_row_watched(x, targets)
         self.memory.add_row(x, np.array(targets))

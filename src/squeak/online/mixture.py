@@ -88,7 +88,8 @@ class MixedLearner(SharedWeights):
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        return list((self.weights * self._said_of([one.score_row(x) for one in self.learners])).sum(axis=0).tolist())
+        said = self._said_of([one.score_row(x) for one in self.learners])
+        return list((self.weights * said).sum(axis=0).tolist())
 
     def gradient_squares(self, X: Rows) -> Array:
         """Return the mean of (∂f/∂x_j)² over rows for each column: that of the experts, each by its weight."""

@@ -176,7 +176,7 @@ class NewtonHead(Stored):
 
     def score_row(self, phi: Array) -> float:
         """Return the clipped prediction of one row."""
-        z = _dot(phi, self.weights)
+        z = _dot(phi, self.weights) if len(phi) else 0.0
         return float(z - clipped_part(z, self.rule.bound))
 
     def learn_block(self, features: Array, y: Array) -> Array:

@@ -97,7 +97,7 @@ class Space:
         scorer = self.scorer
         projected = scorer.factor.inverse @ columns
         level = float(diagonal(scorer.kernel, x)[0]) if self.level is None else self.level
-        left = level - _dot(projected, projected)
+        left = level - _dot(projected, projected) if len(projected) else level  # BLAS refuses an empty vector
         left, p, count = entry(left, level, uniform, scorer, self.oversampling, 1, 1.0)
         if count == 0:
             return self

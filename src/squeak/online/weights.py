@@ -68,14 +68,16 @@ class SharedWeights(Stored):
         return np.asarray((before * said).sum(axis=1))
 
     def learn_round(self, said: Array, target: Array, judged: Array | None = None) -> Array:
-        """Return the prediction of one row, shape (outputs,), then let the weights learn; as :meth:`learn_rounds`."""
+        """Return the prediction of one row, shape (outputs,), and learn, as :meth:`learn_rounds` does."""
         prediction: Array = (self.weights * said).sum(axis=0)
         unit = math.sqrt(8.0) * self.bound
         if self.grows:
             self._see(np.abs(prediction - target).max(), self.n_seen)
             unit = math.sqrt(20.0) * self.error
         if unit > 0.0:
-            self.weights = self._shared(self.weights * _likely(((said if judged is None else judged) - target) / unit))
+            self.weights = self._shared(
+                self.weights * _likely(((said if judged is None else judged) - target) / unit)
+            )
         self.n_seen += 1
         return prediction
 

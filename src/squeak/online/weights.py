@@ -57,7 +57,8 @@ class SharedWeights(Stored):
         """
         judged = said if judged is None else judged
         if self.grows:
-            return np.array([self.learn_round(*one) for one in zip(said, targets, judged, strict=True)])
+            rounds = zip(said, targets, judged, strict=True)
+            return np.array([self.learn_round(*one) for one in rounds]).reshape(targets.shape)
         likely = _likely((judged - targets[:, None]) / (math.sqrt(8.0) * self.bound))
         weights, before = self.weights, np.empty(said.shape)
         for i in range(len(said)):

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 
 from squeak.core import engine, places
 from squeak.core.places import place
-from squeak.core.seeds import coins, draw_seed, generator_at
+from squeak.core.seeds import DRAWN, SAMPLE, coin, coins, draw_seed, generator_at
 from squeak.places import Cluster, ClusterError, Executors, Place, Threads, use
 
 
@@ -140,6 +140,9 @@ def test_places_have_their_own_bits_and_rows_their_own_coin():
     assert len({generator_at(seed, *place).random() for place in ((1, 2), (2, 1), (1,), (1, 2, 0))}) == 4
     whole = coins(seed, 0, 1000)
     assert np.array_equal(whole[377:], coins(seed, 377, 623))
+    rows = [0, 1, 500, DRAWN - 1, DRAWN, 3 * DRAWN + 7]
+    assert [coin(seed, row) for row in rows] == [float(coins(seed, row, 1)[0]) for row in rows]
+    assert coin(seed, 5, SAMPLE) == coins(seed, 5, 1, SAMPLE)[0] != coin(seed, 5) != coin(seed + 1, 5)
     assert draw_seed(None) != draw_seed(None)
     shared = np.random.default_rng(0)
     assert draw_seed(shared) != draw_seed(shared)  # a generator gives its next seed

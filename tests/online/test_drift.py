@@ -51,6 +51,32 @@ def test_cells_are_few_powers_of_two_the_oldest_largest_and_no_loss_is_lost():
     assert len(watch.sums) == len(watch.cells) < 20
 
 
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "numbers"])
+def test_losses_are_watched_singly_as_in_blocks(kind):
+    rng = np.random.default_rng(0)
+    n, outputs = 40 * CELL + 5, 3 if kind == "three classes" else 1
+    said, targets = rng.standard_normal((n, outputs)), np.where(rng.random((n, outputs)) < 0.5, 1.0, -1.0)
+    if kind == "three classes":
+        targets = np.where(rng.integers(3, size=(n, 1)) == np.arange(3), 1.0, -1.0)
+    right = np.arange(n) < n // 2  # losses rise in the middle
+    said[right] = targets[right] * (1.0 + 0.1 * rng.random((right.sum(), 1)))
+    watch, single = (LossWatch(0.01, labels=kind != "numbers") for _ in range(2))
+    seen = watch.see(said, targets)
+    assert n // 2 < seen < n
+    for row, target in zip(said[:seen].tolist(), targets[:seen].tolist(), strict=True):
+        assert single.alarm is None
+        single.see_row(row, target)
+    assert single.alarm == watch.alarm
+    fresh = [LossWatch(1e-300, labels=kind != "numbers") for _ in range(2)]
+    fresh[0].see(said, targets)
+    for row, target in zip(said.tolist(), targets.tolist(), strict=True):
+        fresh[1].see_row(row, target)
+    assert fresh[0].rounds == fresh[1].rounds == 5  # of numbers, the first cell is not counted
+    assert fresh[0].open == pytest.approx(fresh[1].open, rel=1e-12)
+    np.testing.assert_allclose(fresh[0].sums, fresh[1].sums, rtol=1e-12)
+    assert fresh[0].unit == fresh[1].unit
+
+
 def alarms(streams, rate):
     """Return how many steady streams of losses raise an alarm."""
     found = 0

@@ -11,6 +11,7 @@ from squeak.kernels import RBF, Linear, Matern, PairwiseKernel
 from squeak.online import ConKonsRegressor, MixedKonsClassifier, MixedKonsRegressor
 from squeak.online.experts import PreviousTarget
 from squeak.online.mixture import MixedLearner, stretched
+from squeak.online.weights import SharedWeights
 
 
 class Saying:
@@ -155,6 +156,20 @@ def test_rows_singly_in_blocks_and_saved_are_alike(tmp_path):
     again = squeak.load(tmp_path / "m.sqk")
     assert repr(again) == repr(whole)
     np.testing.assert_array_equal(again.test_then_train(X, y), whole.test_then_train(X, y))
+
+
+def test_weights_learn_rounds_singly_as_at_once():
+    rng = np.random.default_rng(0)
+    said, targets = rng.uniform(-1, 1, (200, 5, 2)), rng.uniform(-1, 1, (200, 2))
+    said[:, 3] = targets
+    judged = said.clip(-0.5, 0.5)
+    at_once, singly = (SharedWeights(5, 2, 0.01, 1.0) for _ in range(2))
+    predictions = at_once.learn_rounds(said, targets, judged)
+    quick = [singly.learn_round(*one) for one in zip(said, targets, judged, strict=True)]
+    np.testing.assert_allclose(quick, predictions, atol=1e-14)
+    np.testing.assert_allclose(singly.weights, at_once.weights, atol=1e-14)
+    assert singly.n_seen == at_once.n_seen == 200
+    assert (at_once.weights.argmax(axis=0) == 3).all()
 
 
 def test_a_learner_of_many_classes_can_be_loaded(tmp_path):

@@ -120,6 +120,43 @@ def test_the_sample_is_uniform_over_the_stream_and_a_biased_one_is_noticed(monke
     assert abs(deviation()) > 4.5
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("wild", [0.0, 1e80, 1e307])
+def test_a_single_row_is_scaled_as_in_a_block(dtype, wild):
+    """Numbers that would overflow, in a row, a centre or a rate, take the careful way."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((20, 4)).astype(dtype)
+    with np.errstate(over="ignore"):
+        rows[3, [0, 2]] = min(wild, float(np.finfo(dtype).max))
+    rates = np.array([1.0, 0.0, 1e3, 1.0])
+    for centre in (0.0, -wild):
+        for rate in (1.0, min(max(wild, 1.0), room.STEEPEST)):
+            scale = Scale(
+                np.array([centre, 0.5, 0.0, 1.0]),
+                np.minimum(rate * rates, room.STEEPEST),
+                np.array([1.0, 0.5, 0.2, 1.0]),
+            )
+            singly = np.concatenate([scale(rows[i : i + 1]) for i in range(20)])
+            assert singly.dtype == dtype
+            assert np.isfinite(singly).all()
+            np.testing.assert_array_equal(singly, scale(rows))
+
+
+def test_rows_are_remembered_singly_as_in_blocks():
+    rows, targets = np.random.default_rng(0).standard_normal((2, 3000, 1))
+    blocks, singly = Memory(5), Memory(5)
+    for memory in (blocks, singly):
+        memory.add(rows[:700], targets[:700])
+        memory.forget(60)  # as after an alarm
+    blocks.add(rows[700:], targets[700:])
+    for i in range(700, 3000):
+        singly.add_row(rows[i : i + 1], targets[i])
+    assert blocks.n_seen == singly.n_seen == 3000
+    assert [number for number, _, _ in blocks.sample] == [number for number, _, _ in singly.sample]
+    for mine, theirs in zip(blocks.replay(), singly.replay(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def test_only_scales_that_moved_much_count():
     one = Scale(np.zeros(5), np.array([1.0, 1.0, 1.0, 0.0, 0.0]))
     other = Scale(np.array([1.9, 2.1, 0.0, 7.0, 0.0]), np.array([1.0, 1.0, 2.1, 0.0, 1.0]))

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from squeak.kernels import RBF, PairwiseKernel
-from squeak.online import ConKonsRegressor, KonsRegressor
+from squeak.online import ConKonsRegressor, KonsRegressor, MixedKonsClassifier
 from squeak.online import learner as learner_room
 
 
@@ -62,6 +62,30 @@ def test_the_first_object_of_a_stream_comes_singly():
         one.learn_one(word, float(len(word)))
     many.fit(words, [float(len(word)) for word in words])
     np.testing.assert_allclose(one.predict(words), many.predict(words), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "mixture"])
+@pytest.mark.parametrize("first", [1, 150])
+def test_predictions_between_the_rows_change_nothing(kind, first, data):
+    """Features of the last row are kept: also where its array is filled anew, and where the space has grown."""
+    X, y = data
+    y = y if kind == "regressor" else np.where(y > 0.0, "up", "down")
+    make = ConKonsRegressor if kind == "regressor" else MixedKonsClassifier
+    quiet, asked = (make(random_state=0).fit(X[:first], y[:first]) for _ in range(2))
+    row = np.empty(3)
+    for i in range(first, 200):
+        row[:] = X[i]
+        said = asked.predict_one(row)
+        if i % 3 == 0:
+            asked.predict_one(X[i - 1])
+        assert asked.test_then_train_one(row, y[i]) == quiet.test_then_train_one(X[i], y[i]) == said
+    (arrays, told), (expected, words) = asked.to_parts(), quiet.to_parts()
+    assert told == words
+    for name, array in expected.items():
+        np.testing.assert_array_equal(arrays[name], array)
+    for x, expected_one in zip(X, quiet.predict(X), strict=True):
+        said = asked.predict_one(x)
+        assert said == (expected_one if kind == "mixture" else pytest.approx(expected_one, abs=1e-9))
 
 
 @pytest.mark.parametrize("target", [None, "3"])

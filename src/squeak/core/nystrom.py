@@ -204,6 +204,8 @@ class GrowingFeatures(Features):
     (array([0, 2]), 3, array([[1., 1.]]))
     """
 
+    _last: tuple[bytes | None, Array, Array] = (None, np.zeros(0), np.zeros(0))
+
     def __init__(self, kernel: Any, atoms: Rows, factor: GrowingCholesky, members: IntArray) -> None:
         self.kernel, self.atoms, self.factor, self.members = kernel, atoms, factor, members
 
@@ -213,7 +215,7 @@ class GrowingFeatures(Features):
         return cls(kernel, take(rows, slice(0, 0)), GrowingCholesky(), np.zeros(0, dtype=np.int64))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("mixing", "columns")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("mixing", "columns", "_last")}
 
     @property
     def rank(self) -> int:
@@ -237,6 +239,17 @@ class GrowingFeatures(Features):
     def block(self, X: Rows) -> Array:
         """Return the features of a block, on this thread."""
         return np.asarray(self.columns(X) @ self.mixing)
+
+    def single(self, x: Rows) -> tuple[Array, Array]:
+        """Return k(x, atoms) and the features of one row, shapes (m,) and (rank,); not to be written to.
+
+        Those of the last dense row are kept, for rows that are predicted first and learned then.
+        """
+        last, key = self._last, x.tobytes() if isinstance(x, np.ndarray) else None
+        if key is None or key != last[0]:
+            columns = self.columns(x)[0]
+            self._last = last = (key, columns, self.mixing.T.dot(columns))
+        return last[1:]
 
     def news(self, rows: Rows, room: int | None) -> tuple[tuple[IntArray, Array, Array], int]:
         """Return which rows would add a feature, with what :meth:`grown` needs, and how many rows were tried.

@@ -7,6 +7,7 @@ does not depend on what ran before, on which worker, or how often it was tried.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,9 @@ RandomState: TypeAlias = int | np.integer | np.random.RandomState | np.random.Ge
 
 COINS, SHRINK, READ, SAMPLE, MERGE, PROBE, ORDER, NODE, FEATURES, FADE = range(10)
 """The first number of a place: which kind of draw it is."""
+
+DRAWN = 1024
+"""Numbers drawn at a time for rows that come singly."""
 
 
 def draw_seed(random_state: RandomState) -> int:
@@ -53,3 +57,14 @@ def coins(seed: int, first_row: int, n: int, kind: int = COINS) -> np.ndarray[tu
     """
     bits = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(kind,)))
     return np.random.Generator(bits.advance(first_row)).random(n)
+
+
+def coin(seed: int, row: int, kind: int = COINS) -> float:
+    """Return the uniform number of one row, as :func:`coins` does; those of the rows beside it are kept at hand."""
+    part, place = divmod(row, DRAWN)
+    return _drawn(seed, part, kind)[place]
+
+
+@lru_cache(maxsize=128)
+def _drawn(seed: int, part: int, kind: int) -> list[float]:
+    return [float(number) for number in coins(seed, part * DRAWN, DRAWN, kind)]

@@ -103,6 +103,22 @@ class LossWatch(Stored):
                 return at
         return n
 
+    def see_row(self, said: list[float], targets: list[float]) -> None:
+        """Take note of the predictions and targets of one row."""
+        self.alarm = None
+        if self.labels:
+            wrong = _label(said) != _label(targets)
+            self.open += float(wrong)
+        elif len(self.first) < CELL:
+            self.see(np.array([said]), np.array([targets]))
+            return
+        else:
+            error = min(max(abs(z - y) for z, y in zip(said, targets, strict=True)), HUGE)
+            self.open += error / max(error + self.unit, 1.0 / HUGE)
+        self.rounds += 1
+        if self.rounds == CELL:
+            self._close()
+
     def _calibrate(self, errors: Array) -> int:
         """Learn the unit of errors from the first of them; returns how many were taken."""
         taken = min(CELL - len(self.first), len(errors))
@@ -154,3 +170,8 @@ class LossWatch(Stored):
         if len(found["first"]) > (0 if self.labels else CELL):
             raise ValueError("the losses of its watch do not fit")
         super()._take(found)
+
+
+def _label(scores: list[float]) -> int:
+    """Return the number of the label that scores stand for."""
+    return int(scores[0] >= 0.0) if len(scores) == 1 else scores.index(max(scores))

@@ -123,7 +123,8 @@ class LinearLearner(Stored):
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        return list(self.scores(x)[0].tolist())
+        phi = self._features(x)[0]
+        return self._told_of([head.score_row(phi) for head in self.heads])
 
     def gradient_squares(self, X: Rows, shares: Array) -> Array:
         """Return the mean of (∂f/∂x_j)² over rows for each column, summed over heads by their ``shares``."""
@@ -145,16 +146,21 @@ class LinearLearner(Stored):
         """Predict one row, then learn from it."""
         phi, self.n_seen = self._features(x)[0], self.n_seen + 1
         pairs = zip(self.heads, targets * len(self.plan.half_lives), strict=True)
-        return list(self._told(np.array([head.learn_row(phi, y) for head, y in pairs])).tolist())
+        return self._told_of([head.learn_row(phi, y) for head, y in pairs])
 
     def _told(self, said: Array) -> Array:
         """Return what is told of scores."""
         return np.asarray(np.tanh(0.5 * said)) if self.told_as_means else said
 
+    def _told_of(self, said: list[float]) -> list[float]:
+        """Return the same of one row."""
+        return list(self._told(np.array(said)).tolist()) if self.told_as_means else said
+
     def _features(self, X: Rows) -> Array:
         """Return the columns and a constant, shape (n, width + 1)."""
-        found = np.ones((n_rows(X), self.width + 1))
-        np.clip(X, -LARGEST_VALUE, LARGEST_VALUE, out=found[:, :-1])
+        found = np.empty((n_rows(X), self.width + 1))
+        found[:, -1], columns = 1.0, found[:, :-1]
+        np.minimum(np.maximum(X, -LARGEST_VALUE, out=columns), LARGEST_VALUE, out=columns)
         return found
 
     def _inner_sizes(self) -> dict[str, int]:

@@ -247,8 +247,10 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         self._stream, self.classes_ = stream, classes
         return answers, rearranged(scores, columns), target[None]
 
-    def _target_of(self, y: Any) -> list[float]:
+    def _target_of(self, y: Any) -> list[float] | None:
         known, label = self.classes_.tolist(), plain(y)
+        if label not in known:
+            return None
         if len(known) <= 2:
             return [1.0 if label == known[-1] and len(known) == 2 else -1.0]
         return [1.0 if label == other else -1.0 for other in known]

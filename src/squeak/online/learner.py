@@ -24,7 +24,7 @@ from squeak.core.leverage import WeightedFactor
 from squeak.core.nystrom import GrowingFeatures
 from squeak.core.rows import n_rows, take
 from squeak.core.saved import Layout, RowsPiece
-from squeak.core.seeds import coins
+from squeak.core.seeds import coin, coins
 from squeak.core.state import LEAST, number, numbers, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.online.newton import NewtonHead, StepRule
@@ -93,6 +93,10 @@ class GuardedHead(Stored):
         """Return the clipped predictions of the head that speaks."""
         return self._speaker.scores(features)
 
+    def score_row(self, phi: Array) -> float:
+        """Return the clipped prediction of one row."""
+        return self._speaker.score_row(phi)
+
     def learn_row(self, phi: Array, y: float) -> float:
         """Predict one row, then learn from its target; returns the prediction."""
         chosen = 1 if self.lead > 0.0 else 0
@@ -124,9 +128,6 @@ BLOCK = 96
 
 GUARD_ROWS = 2000
 """From so many rows on, a space without a limit that holds more than half of them is refused."""
-
-COINS_KEPT = 1024
-"""Coins drawn at a time for single rows."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,6 @@ class NewtonLearner(Stored):
             head.extend(space.size)
         self.n_seen = 0
         self.growths = 0
-        self._coins: tuple[int, list[float]] = (0, [])
 
     @property
     def n_heads(self) -> int:
@@ -203,8 +203,8 @@ class NewtonLearner(Stored):
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        phi = self.space.features.block(x)
-        return [float(head.scores(phi)[0]) for head in self.heads]
+        phi = self.space.features.single(x)[1]
+        return [head.score_row(phi) for head in self.heads]
 
     def gradient_squares(self, X: Rows, shares: Array | None = None) -> Array:
         """Return the mean of (∂f/∂x_j)² over rows for each column, summed over heads by their ``shares``."""
@@ -274,11 +274,10 @@ class NewtonLearner(Stored):
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it; the fast path for rows that come singly."""
         space = self.space
-        columns = space.features.columns(x)[0]
-        phi = space.features.mixing.T.dot(columns)
+        columns, phi = space.features.single(x)
         grown = space
         if not space.frozen:  # whatever is refused is refused before anything is learned
-            grown = space.enter_row(x, columns, self._coin())
+            grown = space.enter_row(x, columns, coin(self.seed, self.n_seen))
             _guard(grown, self.n_seen + 1)
         pairs = zip(self.heads, targets * len(self.plan.half_lives), strict=True)
         if len(phi):
@@ -293,13 +292,6 @@ class NewtonLearner(Stored):
         self.space = grown
         self.n_seen += 1
         return said
-
-    def _coin(self) -> float:
-        """Return the uniform number of the row that is next."""
-        first, known = self._coins
-        if not 0 <= self.n_seen - first < len(known):
-            self._coins = first, known = self.n_seen, coins(self.seed, self.n_seen, COINS_KEPT).tolist()
-        return known[self.n_seen - first]
 
     def _source(self) -> Any:
         scorer, features = self.space.scorer, self.space.features

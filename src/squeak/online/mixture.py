@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,8 +88,8 @@ class MixedLearner(SharedWeights):
 
     def score_row(self, x: Rows) -> list[float]:
         """Return the predictions of one row."""
-        said = self._said([[one.score_row(x)] for one in self.learners])[0]
-        return list(np.sum(self.weights * said, axis=0).tolist())
+        said = self._said_of([one.score_row(x) for one in self.learners])
+        return list((self.weights * said).sum(axis=0).tolist())
 
     def gradient_squares(self, X: Rows) -> Array:
         """Return the mean of (∂f/∂x_j)² over rows for each column: that of the experts, each by its weight."""
@@ -113,12 +114,16 @@ class MixedLearner(SharedWeights):
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        said = self._said([[one.learn_row(x, targets)] for one in self.learners])
-        return list(self.learn_rounds(said, np.array([targets]))[0].tolist())
+        said = self._said_of([one.learn_row(x, targets) for one in self.learners])
+        return list(self.learn_round(said, np.array(targets)).tolist())
 
     def _said(self, said: list[Any]) -> Array:
         """Return what the experts say, shape (n, experts, outputs), within the bound where one is given."""
         return self._clipped(np.concatenate(said, axis=1).reshape(len(said[0]), -1, self.n_outputs))
+
+    def _said_of(self, said: list[list[float]]) -> Array:
+        """Return the same of one row, shape (experts, outputs)."""
+        return self._clipped(np.array(list(chain.from_iterable(said))).reshape(-1, self.n_outputs))
 
 
 @parameters

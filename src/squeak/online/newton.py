@@ -155,22 +155,29 @@ class NewtonHead(Stored):
 
     def learn_row(self, phi: Array, y: float) -> float:
         """Predict one row, then learn from its target; returns the prediction."""
-        z, unit = _dot(phi, self.weights), 1.0
-        if self.half_life is not None:
-            unit = float(self._units(1)[0])
-            phi = unit * phi
-        s = _symv(1.0, self.P, phi, lower=1)
-        rho = _dot(phi, s)
-        cut, prediction, slope, weight = self.rule(y, z)
-        change, shrink = _round(rho, cut, slope, weight)
-        if change != 0.0:
-            self.weights += unit * change * s
-        if shrink > 0.0:
-            self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
-            self.gain += slope * slope * rho / (1.0 + weight * rho)
-            self._remember((math.sqrt(weight) * phi)[None])
-        self._forget()
+        unit, first = 1.0, self.rule.round
+        cut, prediction, slope, weight = self.rule(y, _dot(phi, self.weights))
+        if slope != 0.0 or cut != 0.0:  # otherwise the weights and A stay as they are
+            if self.half_life is not None:
+                unit = float(np.exp2(first % self.spell / (2.0 * self.half_life)))
+                phi = unit * phi
+            s = _symv(1.0, self.P, phi, lower=1)
+            rho = _dot(phi, s)
+            change, shrink = _round(rho, cut, slope, weight)
+            if change != 0.0:
+                self.weights += unit * change * s
+            if shrink > 0.0:
+                self.P = _syr(-shrink, s, lower=1, a=self.P, overwrite_a=1)
+                self.gain += slope * slope * rho / (1.0 + weight * rho)
+                self._remember((math.sqrt(weight) * phi)[None])
+        if self.spell and not self.rule.round % self.spell:
+            self._forget()
         return prediction
+
+    def score_row(self, phi: Array) -> float:
+        """Return the clipped prediction of one row."""
+        z = _dot(phi, self.weights) if len(phi) else 0.0
+        return float(z - clipped_part(z, self.rule.bound))
 
     def learn_block(self, features: Array, y: Array) -> Array:
         """Predict and learn from some rows, one after the other; returns the predictions, shape (n,).
@@ -186,7 +193,8 @@ class NewtonHead(Stored):
             part = slice(at, min(len(y), at + self.spell - self.rule.round % self.spell))
             units = self._units(part.stop - at)
             said[part] = self._learn_spell(units[:, None] * features[part], y[part], units)
-            self._forget()
+            if not self.rule.round % self.spell:
+                self._forget()
             at = part.stop
         return said
 
@@ -212,9 +220,8 @@ class NewtonHead(Stored):
         return np.asarray(np.exp2((self.rule.round % self.spell + np.arange(n)) / (2.0 * self.half_life)))
 
     def _forget(self) -> None:
-        """Where a spell has just ended, set the units of A right."""
-        if self.half_life is None or self.rule.round % self.spell or not len(self.weights):
-            return
+        """Set the units of A right, for a spell has just ended."""
+        assert self.half_life is not None
         self._fold()
         kept = 2.0 ** (-self.spell / self.half_life)
         self.A *= kept

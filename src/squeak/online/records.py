@@ -52,9 +52,11 @@ class RecordColumns:
             found[name] = number
         return found
 
-    def places(self, x: dict[Any, Any]) -> dict[Any, int]:
-        """Return the column of every feature known or in ``x``; changes nothing."""
-        new = sorted((name for name in self.numbers(x) if name not in self._places), key=repr)  # whatever the order
+    def places(self, numbers: dict[Any, float]) -> dict[Any, int]:
+        """Return the column of every feature known or in ``numbers``; changes nothing."""
+        new = sorted((name for name in numbers if name not in self._places), key=repr)  # whatever the order
+        if not new:
+            return self._places
         left = self.width - len(self._places)
         needed = [name for name in new if not isinstance(name, Value)]
         if len(needed) > left:
@@ -65,16 +67,18 @@ class RecordColumns:
 
     def row(self, x: dict[Any, Any]) -> Array:
         """Return the features as a row."""
-        places, row = self.places(x), np.zeros(self.width)
-        for name, value in self.numbers(x).items():
+        numbers, row = self.numbers(x), np.zeros(self.width)
+        places = self.places(numbers)
+        for name, value in numbers.items():
             if name in places:
                 row[places[name]] = value
         return row
 
     def keep(self, x: dict[Any, Any]) -> None:
         """Let the features of ``x`` have their columns from now on, and count its numbers."""
-        self._places = self.places(x)
-        for name, value in self.numbers(x).items():
+        numbers = self.numbers(x)
+        self._places = self.places(numbers)
+        for name, value in numbers.items():
             if not isinstance(name, Value) and x[name] is not None and x[name] == x[name]:
                 count, mean = self._means.get(name, (0, 0.0))
                 self._means[name] = count + 1, mean + value / (count + 1) - mean / (count + 1)

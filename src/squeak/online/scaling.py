@@ -25,18 +25,19 @@ from __future__ import annotations
 from collections import deque
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 
 from squeak.core.kernels import Kernel
 from squeak.core.rows import n_rows, take, width_of
 from squeak.core.saved import Layout, Parts
-from squeak.core.seeds import SAMPLE, coins
+from squeak.core.seeds import SAMPLE, coin, coins
 from squeak.core.state import ANY, LARGEST, checked, numbers, parts, seed, whole, wholes
 from squeak.core.types import Array, Rows
 from squeak.data.scaling import CLIP, robust_scale
-from squeak.online.learner import COINS_KEPT
 from squeak.online.stored import Columns, rearranged
 from squeak.online.stream import WARM_UP, Build, Stream, needs_rows, with_width_one
 
@@ -57,6 +58,11 @@ PART = 2048
 
 STEEPEST = 1e150
 """Rates, and numbers before the clip, are no larger, so that no product overflows."""
+
+USUAL = 1e70
+"""Products of two smaller numbers are below the limits of the clips."""
+
+_dot = get_blas_funcs("dot", dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -85,12 +91,21 @@ class Scale:
         with np.errstate(divide="ignore"):
             return 1.0 / self.rate
 
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether centres and rates are so small that no product with a row below :data:`USUAL` is clipped."""
+        return bool(max(np.abs(self.centre).max(), self.rate.max()) < USUAL)
+
     def __call__(self, X: Array) -> Array:
         """Return rows as the kernel sees them, in their own precision."""
-        with np.errstate(over="ignore"):
-            z = np.clip(X - self.centre, -LARGEST, LARGEST)
+        if len(X) == 1 and self._plain and _dot(X[0], X[0]) < USUAL:  # a single row: the same with fewer calls
+            z = X - self.centre
             z *= self.rate
-        np.clip(z, -STEEPEST, STEEPEST, out=z)
+        else:
+            with np.errstate(over="ignore"):
+                z = np.clip(X - self.centre, -LARGEST, LARGEST)
+                z *= self.rate
+            np.clip(z, -STEEPEST, STEEPEST, out=z)
         z /= np.hypot(1.0, z / CLIP)
         if self.relevance is not None:
             z *= self.relevance
@@ -122,7 +137,6 @@ class Memory:
         self.seed, self.n_seen, self.start = seed, 0, 0
         self.sample: list[tuple[int, Array, Array]] = []
         self.latest: deque[tuple[int, Array, Array]] = deque(maxlen=REMEMBERED)
-        self._coins: tuple[int, Array] = (0, np.zeros(0))
 
     def copy(self) -> Memory:
         """Return a memory of its own in the same state; rows are shared, for none is changed."""
@@ -137,13 +151,26 @@ class Memory:
         for i in range(max(0, n - REMEMBERED), n):
             self.latest.append((first + i, X[i].copy(), targets[i].copy()))
         ages = np.arange(first, first + n) - self.start
-        places = np.floor(self._uniforms(first, n) * (ages + 1)).astype(np.int64)
+        places = np.floor(coins(self.seed, first, n, SAMPLE) * (ages + 1)).astype(np.int64)
         for i in np.flatnonzero((places < REMEMBERED) | (ages < REMEMBERED)).tolist():
-            kept = (first + i, X[i].copy(), targets[i].copy())
-            if ages[i] < REMEMBERED:
-                self.sample.append(kept)
-            else:
-                self.sample[places[i]] = kept
+            self._place((first + i, X[i].copy(), targets[i].copy()), int(ages[i]), int(places[i]))
+
+    def add_row(self, x: Array, target: Array) -> None:
+        """Take note of one row, shape (1, d), and its target, shape (outputs,)."""
+        number, age = self.n_seen, self.n_seen - self.start
+        self.n_seen += 1
+        kept = (number, x[0].copy(), target)
+        self.latest.append(kept)
+        place = int(coin(self.seed, number, SAMPLE) * (age + 1))
+        if place < REMEMBERED or age < REMEMBERED:
+            self._place(kept, age, place)
+
+    def _place(self, kept: tuple[int, Array, Array], age: int, place: int) -> None:
+        """Put a row into the sample: at its end, or once that is full in a place."""
+        if age < REMEMBERED:
+            self.sample.append(kept)
+        else:
+            self.sample[place] = kept
 
     def forget(self, n_last: int) -> None:
         """Forget all but the last so many rows, as far as they are remembered; the sample begins anew with them."""
@@ -171,14 +198,6 @@ class Memory:
         known = {number: (x, y) for number, x, y in (*self.sample, *self.latest)}
         ordered = [known[number] for number in sorted(known)]
         return np.array([x for x, _ in ordered]), np.array([y for _, y in ordered])
-
-    def _uniforms(self, first: int, n: int) -> Array:
-        start, known = self._coins
-        if n > 1:
-            return coins(self.seed, first, n, SAMPLE)
-        if not 0 <= first - start < len(known):
-            self._coins = start, known = first, coins(self.seed, first, COINS_KEPT, SAMPLE)
-        return known[first - start : first - start + 1]
 
 
 REMEMBERED_PARTS = {
@@ -245,10 +264,10 @@ class ScaledStream(Stream):
 
     def learn_row(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict one row, then learn from it."""
-        if self.learner is None or self.n_seen + 1 == self.memory.next_look:
+        if self.learner is None or self.memory.n_seen + 1 == self.memory.next_look:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
         said = self._learn_row_watched(x, targets)
-        self.memory.add(x, np.array([targets]))
+        self.memory.add_row(x, np.array(targets))
         self._heed_alarm(x)
         return said
 

@@ -75,10 +75,11 @@ class SingleRows(ChecksRows):
         stream = getattr(self, "_stream", None)
         if stream is None or stream.n_seen == 0:
             return self.test_then_train(self._table_of(x), np.asarray([y]))[0]
-        row = self._light(x)
-        if self._labels and self._n_known(np.asarray([y])) == 0:
+        row, targets = self._light(x), self._target_of(y)
+        if targets is None:
+            self._n_known(np.asarray([y]))  # raises where no class may join
             return self._meet(row, np.asarray([y]))[0][0]
-        return self._answer(stream.learn_row(row, self._target_of(y)))
+        return self._answer(stream.learn_row(row, targets))
 
     def predict_one(self, x: Any, id: str | int | None = None) -> Any:  # noqa: A002
         """Return the prediction of one row; before any row was learned 0, or the first class, or None.
@@ -115,8 +116,8 @@ class SingleRows(ChecksRows):
         """
         raise self._abstract()
 
-    def _target_of(self, y: Any) -> list[float]:
-        """Return the targets of one row."""
+    def _target_of(self, y: Any) -> list[float] | None:
+        """Return the targets of one row; None where its label is new."""
         raise self._abstract()
 
     def _answer(self, scores: list[float]) -> Any:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 
 from squeak.core import engine
 from squeak.core.kernels import diagonal
@@ -22,6 +23,8 @@ from squeak.core.screening import Chance, decide, entry, screen
 from squeak.core.types import Array, Rows
 
 CHUNK = 64
+
+_dot = get_blas_funcs("dot", dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Space:
         scorer = self.scorer
         projected = scorer.factor.inverse @ columns
         level = float(diagonal(scorer.kernel, x)[0]) if self.level is None else self.level
-        left = level - float(projected @ projected)
+        left = level - _dot(projected, projected) if len(projected) else level  # BLAS refuses an empty vector
         left, p, count = entry(left, level, uniform, scorer, self.oversampling, 1, 1.0)
         if count == 0:
             return self

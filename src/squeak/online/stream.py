@@ -290,7 +290,7 @@ class Stream(Stored):
         if self.trial is not None:
             said = self.trial.learn_row(x, targets, said)
         if self.watch is not None:
-            self.watch.see(np.array([said]), np.array([targets]))
+            self.watch.see_row(said, targets)
         return said
 
     def _learn_held(self, X: Rows, targets: Array) -> tuple[Array, str]:

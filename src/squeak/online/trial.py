@@ -75,16 +75,13 @@ class Trial(SharedWeights):
 
     def learn(self, X: Rows, targets: Array, said: Array) -> Array:
         """Predict rows, shape (n, outputs), and let the stream as it was and the weights learn from them."""
-        return self._rounds(self.before.learn(X, targets), targets, said)
+        both = np.stack([self.before.learn(X, targets), said], axis=1)
+        return self.learn_rounds(both, targets, self._clipped(both))
 
     def learn_row(self, x: Rows, targets: list[float], said: list[float]) -> list[float]:
         """Predict and learn one row."""
-        was = self.before.learn_row(x, targets)
-        return list(self._rounds(np.array([was]), np.array([targets]), np.array([said]))[0].tolist())
-
-    def _rounds(self, was: Array, targets: Array, said: Array) -> Array:
-        both = np.stack([was, said], axis=1)
-        return self.learn_rounds(both, targets, self._clipped(both))
+        both = np.array([self.before.learn_row(x, targets), said])
+        return list(self.learn_round(both, np.array(targets), self._clipped(both)).tolist())
 
     def parts_beside(self, resolved: Any) -> Parts:
         """Return the trial for a file; ``resolved``: the kernel of the stream that began anew."""

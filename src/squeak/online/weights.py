@@ -47,7 +47,7 @@ class SharedWeights(Stored):
 
     def _clipped(self, said: Array) -> Array:
         """Return what experts say within the bound, where one is given."""
-        return said if self.grows else np.clip(said, -self.bound, self.bound)
+        return said if self.grows else np.minimum(np.maximum(said, -self.bound), self.bound)
 
     def learn_rounds(self, said: Array, targets: Array, judged: Array | None = None) -> Array:
         """Return the predictions of the mixture, shape (n, outputs); after each the weights learn from its target.
@@ -55,22 +55,36 @@ class SharedWeights(Stored):
         ``said``: what the experts say, shape (n, experts, outputs). ``judged``: what losses are taken of, where
         that is something else.
         """
-        away = (said if judged is None else judged) - targets[:, None]
-        weights, before, evenly = self.weights, np.empty(said.shape), self.share / len(self.weights)
-        likely = None if self.grows else _likely(away / (math.sqrt(8.0) * self.bound))
+        judged = said if judged is None else judged
+        if self.grows:
+            rounds = zip(said, targets, judged, strict=True)
+            return np.array([self.learn_round(*one) for one in rounds]).reshape(targets.shape)
+        likely = _likely((judged - targets[:, None]) / (math.sqrt(8.0) * self.bound))
+        weights, before = self.weights, np.empty(said.shape)
         for i in range(len(said)):
             before[i] = weights
-            if likely is not None:
-                kept = weights * likely[i]
-            else:
-                self._see(np.abs((weights * said[i]).sum(axis=0) - targets[i]).max(), self.n_seen + i)
-                if self.error == 0.0:
-                    continue
-                kept = weights * _likely(away[i] / (math.sqrt(20.0) * self.error))
-            weights = kept * ((1.0 - self.share) / kept.sum(axis=0)) + evenly
+            weights = self._shared(weights * likely[i])
         self.weights = weights
         self.n_seen += len(said)
         return np.asarray((before * said).sum(axis=1))
+
+    def learn_round(self, said: Array, target: Array, judged: Array | None = None) -> Array:
+        """Return the prediction of one row, shape (outputs,), and learn, as :meth:`learn_rounds` does."""
+        prediction: Array = (self.weights * said).sum(axis=0)
+        unit = math.sqrt(8.0) * self.bound
+        if self.grows:
+            self._see(np.abs(prediction - target).max(), self.n_seen)
+            unit = math.sqrt(20.0) * self.error
+        if unit > 0.0:
+            self.weights = self._shared(
+                self.weights * _likely(((said if judged is None else judged) - target) / unit)
+            )
+        self.n_seen += 1
+        return prediction
+
+    def _shared(self, kept: Array) -> Array:
+        """Return weights with a sum of 1, a part of which is shared out."""
+        return np.asarray(kept * ((1.0 - self.share) / kept.sum(axis=0)) + self.share / len(kept))
 
     def _see(self, error: float, rounds: int) -> None:
         """Take an error into the root of the mean square, so that targets of any size are learned alike."""

@@ -181,7 +181,7 @@ class _FixedRows:
             right[:, d + 1] = -0.5 * np.einsum("ij,ij->i", right[:, :d], right[:, :d])
         right[:, d] = 1.0
         self.side = right.T
-        self.scaled, self.half = right[:, :d], right[:, d + 1].copy()
+        self.scaled, self.half = right[:, :d].copy(), right[:, d + 1].copy()
         self.near = bool(right[:, d + 1].min() > -FAR)
 
 

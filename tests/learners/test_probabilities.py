@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 import squeak
 from squeak import KernelClassifier
 from squeak.kernels import RBF
-from squeak.learners.calibration import calibrated, smoothed
+from squeak.learners.calibration import calibrated, smoothed, stacked
 from tests.oracles import DenseNystrom, dense_scores_left_out
 
 
@@ -49,6 +49,54 @@ def test_slope_and_offsets_minimise_the_log_loss_of_platts_targets(classes, weig
     best = minimize(loss, np.concatenate([[1.0], np.zeros(classes - 1)]), tol=1e-12)
     shift = offsets if classes == 2 else offsets[1:] - offsets[0]
     np.testing.assert_allclose(np.concatenate([[slope], shift]), best.x, atol=2e-3)
+
+
+def _members(classes, n=500):
+    """Return classes and four models of them: two that tell much, one that tells little, one that lies."""
+    rng = np.random.default_rng(3)
+    places = rng.integers(0, classes, n)
+    truth = places[:, None] - 0.5 if classes == 2 else np.eye(classes)[places]
+    draw = lambda slope: slope * truth + rng.standard_normal((n, truth.shape[1]))  # noqa: E731
+    return places, [draw(1.5), 40.0 * draw(1.0), draw(0.2), draw(-0.4)]
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_slopes_of_several_models_minimise_the_log_loss_and_are_not_negative(classes, weighted):
+    """The wrong twins: slopes that may be negative have a lower loss, and equal slopes a higher one."""
+    places, members = _members(classes)
+    w = np.random.default_rng(1).exponential(size=500) if weighted else np.ones(500)
+    targets = smoothed(places, classes, w)
+    full = [np.hstack([np.zeros_like(f), f]) if classes == 2 else f for f in members]
+
+    def loss(theta):
+        logits = sum(a * f for a, f in zip(theta, full, strict=False)) + np.append(0.0, theta[4:])
+        return -(w @ (targets * log_softmax(logits, axis=1)).sum(axis=1))
+
+    slopes, offsets = stacked(members, places, classes, w if weighted else None)
+    found = loss(np.append(slopes, offsets if classes == 2 else offsets[1:] - offsets[0]))
+    start = np.append([1.0, 0.03, 0.0, 0.0], np.zeros(classes - 1))
+    bounds = [(0.0, None)] * 4 + [(None, None)] * (classes - 1)
+    best = minimize(loss, start, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-9})
+    assert (slopes >= 0.0).all()
+    assert slopes[3] == 0.0
+    assert found == pytest.approx(best.fun, rel=1e-7)
+    assert minimize(loss, best.x).fun < found - 1e-2
+    assert loss(np.append(np.full(4, slopes[0]), best.x[4:])) > found + 1.0
+
+
+def test_a_model_with_a_small_part_is_left_out_and_none_is_where_nothing_is_told():
+    places, members = _members(2)
+    every, _ = stacked(members[:3], places, 2)
+    some, _ = stacked(members[:3], places, 2, least=0.1)
+    parts = every * [np.sqrt(np.mean(f**2)) for f in members[:3]]
+    assert 0.0 < parts[2] < 0.1 * parts.sum()
+    assert some[2] == 0.0
+    assert np.array_equal(some[:2], stacked(members[:2], places, 2)[0])
+    slopes, offsets = stacked([-members[0], members[3]], places, 2)
+    assert not slopes.any()
+    frequency = np.mean(places == 1)
+    assert expit(offsets[0]) == pytest.approx(frequency, abs=2e-3)
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -122,7 +122,7 @@ def test_mistakes_get_one_line(file):
 
 
 @pytest.mark.parametrize(
-    ("rows", "width", "peak"), [(1_392, 8, 314), (4_177, 8, 902), (6_880, 8, 735), (20_640, 8, 651)]
+    ("rows", "width", "peak"), [(1_392, 8, 289), (4_177, 8, 676), (6_880, 8, 1_402), (20_640, 8, 645)]
 )
 def test_the_memory_of_an_automatic_fit_is_that_of_whole_fits(rows, width, peak):
     """Peaks of processes in MB, as they were measured."""

@@ -31,7 +31,7 @@ SOME = 3
 FEW = 300
 """Rows of a first run, which loads what a command loads."""
 
-BASE_MEMORY, COPIES, SQUARES = 240e6, 5.0, 5.5
+BASE_MEMORY, COPIES, SQUARES, SQUARES_OF_EXPERTS = 240e6, 5.0, 3.2, 5.5
 """Of a fit in memory at its height: bytes without any rows, copies of the rows, and matrices of its atoms.
 
 Fitted to the peaks of whole fits of tables with 1,400 to 20,640 rows.
@@ -320,13 +320,14 @@ def memory_of_auto(rows: int, width: int, learner: Any) -> float:
     from squeak.learners.leaf_passes import MOST_BYTES, enough_rows
 
     max_atoms, leaf_rows = learner.max_atoms, leaf_of(rows, learner.leaf_rows)
-    atoms = side = min(rows, atoms_for(rows, max_atoms))
+    atoms = min(rows, atoms_for(rows, max_atoms))
+    squares = SQUARES * atoms**2
     kept = 0 if atoms == rows else min(rows, enough_rows(atoms)) * atoms
     if rows > WHOLE * leaf_rows:
         part = math.ceil(rows / 2 ** math.ceil(math.log2(rows / leaf_rows)))
-        side = max(side, min(part, atoms_for(part, max_atoms)))
+        squares = max(squares, SQUARES_OF_EXPERTS * min(part, atoms_for(part, max_atoms)) ** 2)
     held = min(8.0 * rows * width, MOST_BYTES)  # more rows are read in passes
-    return BASE_MEMORY + COPIES * held + 8.0 * SQUARES * side**2 + 4.0 * kept
+    return BASE_MEMORY + COPIES * held + 8.0 * squares + 4.0 * kept
 
 
 def of_dictionary(source: Any, sampler: Any, workers: int | None, memory: float) -> Forecast:

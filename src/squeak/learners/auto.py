@@ -69,7 +69,8 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
         variance, divided by the sum over all columns.
     search_ : list of dict
         Everything that was tried: stage, model, rows, atoms, alpha, the error on the held-out rows (as a part of
-        the targets' standard deviation), seconds, and the weight in the final model.
+        the targets' standard deviation), seconds, and the weight in the final model (of classes, the part of the
+        logits).
     limits_ : list of str
         What stands in the way of a smaller error, in words.
     preprocessing_ : Preprocessing

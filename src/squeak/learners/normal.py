@@ -14,6 +14,7 @@ for every row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,15 +22,15 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
 from squeak.core import engine
-from squeak.core.kernels import block
+from squeak.core.kernels import against, block
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
 from squeak.learners.tiles import sum_tiles
 from squeak.trees.sums import Arrays
 
-FEW = 512
-"""Rows whose kernel values are computed and projected before the next ones are."""
+FEW = 256
+"""Rows whose kernel values are computed and projected before the next ones are: they stay in the cache."""
 
 UNKNOWN = 10**9
 """Rows of a source that does not say how many it has."""
@@ -122,6 +123,7 @@ class NormalTerm:
         U, outputs = self.leading, targets.shape[1]
         m = self.features.rank if U is None else len(U)
         r = 0 if U is None else U.shape[1]
+        values_of = against(self.features.kernel, self.features.atoms)
 
         def zero() -> Arrays:
             G, cross, top = np.zeros((m, m)), np.zeros((m, r)), np.zeros((r, r))
@@ -134,7 +136,7 @@ class NormalTerm:
             root = None if weight is None else np.sqrt(weight[tile])[:, None]
             t = t if root is None else t * root
             ones = np.ones(len(t)) if root is None else root[:, 0]
-            u, c = self._columns(take(X, tile), root)
+            u, c = self._columns(values_of, take(X, tile), root)
             sides = np.hstack([c, t, ones[:, None]])  # one product with u for all of them: it is read once
             beside = sides.T @ u
             cross += beside[:r].T
@@ -153,13 +155,13 @@ class NormalTerm:
         size = float(n_rows(X)) if weight is None else float(weight.sum())
         return (*sums, np.array(size), np.array(float(n_rows(X))))
 
-    def _columns(self, X: Rows, root: Array | None) -> tuple[Array, Array]:
+    def _columns(self, values_of: Callable[[Rows], Array], X: Rows, root: Array | None) -> tuple[Array, Array]:
         """Return z (or k' and c) for the rows of a tile, a few rows at a time so that they stay in the cache."""
         U, mixing = self.leading, self.features.mixing
         n, r = n_rows(X), 0 if U is None else U.shape[1]
         u, c = np.empty((n, mixing.shape[1] if U is None else len(mixing))), np.empty((n, r))
         for few in engine.tiles(n, FEW):
-            values = block(self.features.kernel, take(X, few), self.features.atoms)
+            values = values_of(take(X, few))
             if root is not None:
                 values = values * root[few]  # not in place: they may be kept for other passes
             if U is None:

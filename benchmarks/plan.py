@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.cluster import on_workers
 from benchmarks.common import RESULTS, save
-from benchmarks.scale import ALPHA, Make, source_of
+from benchmarks.scale import ALPHA, ONLINE_ATOMS, Make, source_of
 from benchmarks.scaling import make_rows
 
 LENGTHS, WORKERS, DIM, ATOMS = (100_000, 1_000_000, 10_000_000), (1, 2, 4), 8, 500
@@ -186,15 +186,23 @@ def against_scale() -> list[dict[str, Any]]:
     """Predict the runs of the scale benchmark in which rows are made as they are read, beside what they took."""
     import squeak
     from squeak.cli import forecast
+    from squeak.cli.forecast_answers import of_prediction, of_stream
     from squeak.kernels import RBF
+    from squeak.online import ConKonsRegressor
 
     records = []
     for one in json.loads((RESULTS / "scale.json").read_text())["runs"]:
         source, common = source_of(one["rows"], Make(), Path()), {"max_atoms": one["max_atoms"], "random_state": 0}
+        ridge = squeak.KernelRidge(RBF(5.0), alpha=ALPHA, **common)
         if one["stage"] == "dictionary":
             planned = forecast.of_dictionary(source, squeak.Squeak(RBF(5.0), **common), None, 0.0)
-        elif one["stage"] == "ridge, two passes":
-            planned = forecast.of_fit(source, squeak.KernelRidge(RBF(5.0), alpha=ALPHA, **common), None, 0.0)
+        elif one["stage"].startswith("ridge"):
+            planned = forecast.of_fit(source, ridge, None, 0.0)
+        elif one["stage"] == "online":
+            planned = of_stream(source, ConKonsRegressor(RBF(5.0), max_atoms=ONLINE_ATOMS, random_state=0))
+        elif one["stage"] == "predict":  # by a model with as many atoms, of fewer rows
+            fitted = ridge.fit(source_of(min(one["rows"], 100_000), Make(), Path()))
+            planned = of_prediction(source, fitted, lambda batch: None)
         else:
             continue
         seconds = sum(spent for stage, spent in planned.stages.items() if stage != "start")  # not in the run's time

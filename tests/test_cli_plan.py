@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from squeak import AutoRegressor, KernelRidge, Squeak, rows
-from squeak.cli import forecast
+from squeak.cli import forecast, forecast_answers
 from squeak.cli.forecast_answers import of_prediction
 from squeak.kernels import RBF
+from squeak.online import ConKonsRegressor
 from squeak.samplers import planning
 from tests.commands import command
 
@@ -81,6 +82,42 @@ def test_a_prediction_is_planned_from_some_of_its_rows(file, tmp_path):
     found = of_prediction(answers, learner, written.append)
     assert found.rows == sum(batch.num_rows for batch in written) == 3000
     assert found.stages["prediction"] <= found.measured * 1.5
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+def test_a_stream_is_planned_from_some_of_its_rows(file, kind, monkeypatch):
+    if kind == "text":
+        table = pd.read_parquet(file)
+        table.assign(y=np.where(table["y"] > 0, "high", "low")).to_parquet(file, row_group_size=1000)
+    done = command("plan", "online", file, "--target", "y", "--max-atoms", 10)
+    assert done.returncode == 0, done.stderr
+    learned = "regression" if kind == "number" else "classification"
+    for words in (
+        "for 3,000 rows",
+        "learning",
+        "passes     1 over",
+        "nothing was learned",
+        f"learned as {learned}",
+    ):
+        assert words in done.stdout
+    assert sorted(path.name for path in file.parent.iterdir()) == ["d.csv", "d.parquet"]
+    if kind == "number":
+        monkeypatch.setattr(forecast_answers, "MEASURED", 0.0)
+        model = ConKonsRegressor(RBF(1.0), max_atoms=10, random_state=0)
+        found = forecast_answers.of_stream(rows(file, "y"), model)
+        assert 0 < model.n_seen_ < 300  # two of two hundred blocks
+        assert found.stages["learning"] > found.measured
+    done = command("plan", "online", "-", "--target", "y")
+    assert done.returncode == 2
+    assert "--dry-run is for files that are there" in done.stderr
+
+
+def test_blocks_to_come_are_as_fast_as_the_later_half(file, monkeypatch):
+    clock = iter([0.0, 10.0, 12.0, 13.0, 14.0])  # the first block pays for what is done once
+    monkeypatch.setattr(forecast_answers.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(forecast_answers, "MEASURED", 13.5)
+    found = forecast_answers._of_blocks("work", rows(file, "y"), iter([100] * 30))
+    assert found.stages["work"] == pytest.approx(14.0 + 26 * 1.0)
 
 
 def test_reading_takes_time_where_no_core_is_idle(monkeypatch):

@@ -7,7 +7,7 @@ import squeak
 from squeak import online
 from squeak.core import storage
 from squeak.data import blocks as sources
-from squeak.online import progressive_validation
+from squeak.online import checkpoint, progressive_validation
 from tests.stopping import run_with_stops
 
 
@@ -79,3 +79,63 @@ def test_a_pass_of_another_learner_or_over_other_data_is_refused(rows, tmp_path,
         progressive_validation(begun, rows(), checkpoint=path)
     with pytest.raises(ValueError, match="checkpoint is for a row source"):
         progressive_validation(online.ConKonsRegressor(), *rows().collect(), checkpoint=tmp_path / "new.sqk")
+
+
+def test_sums_are_kept_in_place_of_losses(rows, tmp_path, monkeypatch):
+    expected = progressive_validation(online.ConKonsRegressor(random_state=0), rows())
+    path = tmp_path / "run.sqk"
+
+    def run():
+        model = online.ConKonsRegressor(random_state=0)
+        return progressive_validation(model, rows(), checkpoint=path, every=0, keep_losses=False)
+
+    found, stops = run_with_stops(monkeypatch, run, 2)
+    assert stops >= 2
+    assert (len(found.losses), len(found.surrogate), found.n) == (0, 0, 1300)
+    np.testing.assert_array_equal(found.sums, expected.sums)
+    np.testing.assert_allclose(expected.sums[:, 0], np.cumsum(expected.losses)[expected.rows - 1], rtol=1e-12)
+    assert found.mean_loss == expected.mean_loss
+    np.testing.assert_array_equal(found.curve, expected.curve)
+    batch = online.Batch(online.ConKonsRegressor(random_state=0).fit(rows())).fit(*rows().collect())
+    np.testing.assert_array_equal(found.regret(batch), expected.regret(batch))
+    with pytest.raises(ValueError, match="sums of losses alone"):
+        progressive_validation(online.ConKonsRegressor(random_state=0), rows(), checkpoint=path)
+
+
+def test_a_stream_without_end_takes_no_more_memory(rows, tmp_path, monkeypatch):
+    whole = progressive_validation(online.FOGDRegressor(n_features=10, random_state=0), rows())
+    monkeypatch.setattr(checkpoint, "MOST_POINTS", 20)
+    sizes = []
+    for n in (400, 1300):
+        path = tmp_path / f"{n}.sqk"
+        model = online.FOGDRegressor(n_features=10, random_state=0)
+        found = progressive_validation(model, rows(n=n), checkpoint=path, every=0, keep_losses=False)
+        assert len(found.rows) <= 20
+        assert found.rows[-1] == n
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < sizes[0] + 1000
+    assert found.mean_loss == pytest.approx(whole.mean_loss, rel=1e-12)
+    assert found.recent(130)[0] == pytest.approx(whole.losses[-130:].mean(), rel=0.05)
+    means = whole.losses.reshape(13, 100).mean(axis=1)
+    np.testing.assert_allclose(whole.recent(100, [100, 1300]), means[[0, -1]], rtol=0.1)
+
+
+def test_checkpoints_of_version_0_1_have_no_sums(rows):
+    run = checkpoint.OnlineRun(online.ConKonsRegressor(random_state=0), None, lambda *facts: None)
+    run.read(rows())
+    arrays, content = run.model.to_parts()
+    state = checkpoint.OnlineState(arrays, content, run.curves())
+    parts, content = run._parts_at(state, [])
+    before = {name: array for name, array in parts.items() if name != "curve_sums"}
+    found, _ = run._state_from(before, content, run.model.kernel)
+    for one, other in zip(found.curves, state.curves, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    backwards = np.ascontiguousarray(parts["curve_points"][::-1])
+    for damage in (
+        {"curve_losses": np.zeros(0), "curve_surrogate": np.zeros(0)},
+        {"curve_losses": parts["curve_losses"][:-1], "curve_surrogate": parts["curve_surrogate"][:-1]},
+        {"curve_points": backwards},
+        {"curve_points": np.zeros((0, 4))},
+    ):
+        with pytest.raises(ValueError, match="losses are damaged"):
+            run._state_from(before | damage, content, run.model.kernel)

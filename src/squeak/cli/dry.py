@@ -81,6 +81,15 @@ def a_dictionary(source: Any, sampler: Any, workers: int | None, *, measure: boo
     return _page(lines, _guess(memory, _time(source, atoms or 1000, 0, True, workers is not None)))
 
 
+def a_stream(source: Any, model: Any) -> str:
+    """Return the page of a pass of an online learner over a file, with its measured time; the learner changes."""
+    from squeak.cli.forecast_answers import of_stream
+
+    classes = hasattr(model, "decision_function")
+    lines = [*_recognised(source, classes), f"would do   {type(model).__name__}, in one pass; {model.kernel}"]
+    return _page(lines, of_stream(source, model).lines())
+
+
 def _guess(memory: float, time: list[str]) -> list[str]:
     return [f"memory     about {quantity(memory)}, whatever the number of rows", *time]
 

@@ -1,15 +1,15 @@
-"""What predictions for a file will take, from those for some of its rows."""
+"""What predictions for a file will take, or learning it as a stream, from the same for some of its rows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from squeak.cli.forecast import Forecast, count_rows
 
-PREDICTED = 3.0
-"""Seconds for which rows are predicted to learn what one takes, or two blocks."""
+MEASURED = 3.0
+"""Seconds of work by which all of it is reckoned, or two blocks."""
 
 
 def of_prediction(source: Any, learner: Any, write: Callable[[Any], None], **asked: Any) -> Forecast:
@@ -17,18 +17,37 @@ def of_prediction(source: Any, learner: Any, write: Callable[[Any], None], **ask
 
     ``write``: takes a batch of predictions. ``asked``: what ``predict_arrow`` takes beside the rows.
     """
+
+    def done() -> Iterator[int]:
+        for batch in learner.predict_arrow(source, **asked):
+            write(batch)
+            yield batch.num_rows
+
+    return _of_blocks("prediction", source, done())
+
+
+def of_stream(source: Any, model: Any) -> Forecast:
+    """Let an online learner predict and learn some of the rows as a command does, and say what all of them take."""
+    from squeak.online.checkpoint import POINTS
+
+    done = (len(tested.y) for tested in model.test_then_train_blocks(source, n_blocks=POINTS))
+    return _of_blocks("learning", source, done)
+
+
+def _of_blocks(stage: str, source: Any, done: Iterator[int]) -> Forecast:
+    """Say what a pass over all rows takes, from its first blocks; those to come are as fast as the later half.
+
+    ``done``: does the work of a block, and gives the number of its rows.
+    """
     start, begin = time.process_time(), time.perf_counter()
     rows, exact = count_rows(source)
-    read, marks = 0, []
-    for batch in learner.predict_arrow(source, **asked):
-        write(batch)
-        read += batch.num_rows
+    read, marks = 0, [(0, 0.0)]
+    for block in done:
+        read += block
         marks.append((read, time.perf_counter() - begin))
-        if len(marks) > 1 and marks[-1][1] > PREDICTED:
+        if len(marks) > 2 and marks[-1][1] > MEASURED:
             break
-    first, last = marks[0], marks[-1]
-    if read < rows and len(marks) > 1:
-        spent = first[1] + (last[1] - first[1]) / (last[0] - first[0]) * (rows - first[0])
-    else:
-        spent = last[1] * rows / read
-    return Forecast({"start": start, "prediction": spent}, rows, exact, 1, 0.0, None, last[1])
+    before, (last, spent) = marks[len(marks) // 2], marks[-1]
+    price = (spent - before[1]) / (last - before[0]) if last > before[0] else spent / last
+    whole = spent + price * max(0, rows - last)
+    return Forecast({"start": start, stage: whole}, rows, exact, 1, 0.0, None, spent)

@@ -15,6 +15,7 @@ from squeak.cli.dictionaries import dictionary
 from squeak.cli.errors import echo
 from squeak.cli.models import fit, predict
 from squeak.cli.options import positive
+from squeak.cli.streams import online
 
 plans = typer.Typer(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -46,16 +47,16 @@ def plan(
 ) -> None:
     """Predict time, memory and passes of a run before it is begun.
 
-    `squeak plan fit …`, `plan dictionary …` and `plan predict …` take the options of the commands of those names,
-    and measure some of their rows here, for this process or for --workers. Without one of them, a dictionary of
-    --rows rows of --dim columns is planned for workers elsewhere, after some seconds of measuring this machine on
-    made rows; reading the rows from a disk is not in it.
+    `squeak plan fit …`, `plan dictionary …`, `plan online …` and `plan predict …` take the options of the commands
+    of those names, and measure some of their rows here, for this process or for --workers. Without one of them, a
+    dictionary of --rows rows of --dim columns is planned for workers elsewhere, after some seconds of measuring
+    this machine on made rows; reading the rows from a disk is not in it.
     """
     if context.invoked_subcommand is not None:
         return
     if rows is None or dim is None:
         raise typer.BadParameter(
-            "give --rows and --dim, or say squeak plan fit …, plan dictionary … or plan predict …"
+            "give --rows and --dim, or say squeak plan fit …, plan dictionary …, plan online … or plan predict …"
         )
     from squeak.cli.pages import prediction
     from squeak.samplers.planning import calibrate
@@ -105,6 +106,7 @@ PAGES: list[tuple[Callable[..., None], str, str]] = [
         ".sqk",
         "Predict time, memory and passes of `squeak dictionary` with the same options, in the same way.",
     ),
+    (online, ".sqk", "Predict the time of `squeak online` with the same options, from some of its rows."),
     (predict, ".parquet", "Predict the time of `squeak predict` with the same options, from some of its rows."),
 ]
 for page in PAGES:

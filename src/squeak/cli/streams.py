@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from squeak.cli.dry import a_stream
 from squeak.cli.errors import echo
 from squeak.cli.live import FIRST_ROWS, STDIN, Kept, Predictions, following, live_source
 from squeak.cli.options import (
@@ -166,6 +167,9 @@ def online(
     ] = None,
     checkpoint: Checkpoint = None,
     every: Every = 30.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Learn some rows, keep nothing, and tell how long all would take.")
+    ] = False,
     overwrite: Overwrite = False,
     seed: Seed = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar.")] = False,
@@ -179,7 +183,7 @@ def online(
     from squeak.online.base import OnlineEstimator
 
     live = follow or STDIN in data
-    _check_live(data, reading, follow=follow, live=live, checkpoint=checkpoint)
+    _check_live(data, reading, follow=follow, live=live, checkpoint=checkpoint, dry_run=dry_run)
     if resume is not None:
         refuse_settled(context, SETTLED, "--resume goes on with a learner as it was")
     check_figure(figure)
@@ -213,6 +217,10 @@ def online(
             drift = {"half_life": half_life, "alarm_rate": alarm_rate}
             model = _model(labels, method, kernel_asked, max_atoms, curvature, alpha, step, drift, seed)
             model.set_params(scale="auto" if reading.scale is None else None)
+        if dry_run:
+            with nullcontext() if classes is None else model.taking(_labels(classes, first, source)):
+                echo(a_stream(source, model))
+            return
         each: Any = None if predictions is None else Predictions(predictions, goes_on=checkpoint is not None)
         if each is not None:
             stack.callback(each.close)
@@ -226,15 +234,16 @@ def online(
                 every=every,
                 classes=_labels(classes, first, source),
                 each=each,
+                keep_losses=False,
                 verbose=0 if quiet else 1,
             )
 
     def tell(words: str) -> None:
         echo(words, err=predictions == STDIN)
 
-    n = len(progress.losses)
+    n = progress.n
     words = "error rate" if hasattr(model, "classes_") else "squared error"
-    last = progress.losses[-max(1, n // 10) :].mean()
+    last = float(progress.recent(max(1, n // 10))[0])
     tell(
         f"{type(model).__name__}: {n:,} rows in {progress.seconds:.2f} s, {progress.seconds / n * 1e6:.1f} µs a row"
     )
@@ -258,7 +267,9 @@ def online(
         tell(f"wrote {out}")
 
 
-def _check_live(data: list[str], reading: Streamed, *, follow: bool, live: bool, checkpoint: Path | None) -> None:
+def _check_live(
+    data: list[str], reading: Streamed, *, follow: bool, live: bool, checkpoint: Path | None, dry_run: bool
+) -> None:
     """Refuse options that do not go with rows that come as time passes."""
     if not live:
         return
@@ -268,6 +279,8 @@ def _check_live(data: list[str], reading: Streamed, *, follow: bool, live: bool,
         raise typer.BadParameter("--follow is for a CSV file that is there")
     if reading.shuffle:
         raise typer.BadParameter("--shuffle is for files that are there as a whole")
+    if dry_run:
+        raise typer.BadParameter("--dry-run is for files that are there as a whole")
     if checkpoint is not None:
         raise typer.BadParameter(
             "--checkpoint is for files that are there as a whole; --out keeps the learner, --resume goes on with it"

@@ -20,10 +20,14 @@ from squeak.online.stream import Tested
 from squeak.samplers.checkpoint import Resumable
 from squeak.samplers.dictionary import preprocessing_from_parts
 
-CURVES = ("losses", "surrogate", "points")
-
 POINTS = 200
 """About so many points of the curve are kept where the number of rows is known."""
+
+MOST_POINTS = 2_000
+"""Of more points every second one is dropped: a stream without end takes no more memory as it goes on."""
+
+COUNTS = 4
+"""Columns of a point before its sums: rows, atoms, growths and seconds."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class OnlineRun(Resumable):
 
     ``model``: as it is before the first row of the pass. ``y``: the targets of rows that are no row source.
     ``told``: called after every block with how many rows there were more. ``each``: called with the block as it was
-    tested, and the number of rows before it.
+    tested, and the number of rows before it. ``keep_losses``: whether every loss is kept, or their sums alone.
     """
 
     kind = OnlineEstimator.kind
@@ -61,12 +65,13 @@ class OnlineRun(Resumable):
         y: Any,
         told: Callable[[int, float, int], None],
         each: Callable[[Tested, int], None] | None = None,
+        keep_losses: bool = True,
     ) -> None:
-        self.model, self.y, self.told, self.each = model, y, told, each
-        self.losses: list[Array] = []
-        self.surrogate: list[Array] = []
+        self.model, self.y, self.told, self.each, self.keep_losses = model, y, told, each, keep_losses
+        self.losses: list[Array] = [np.zeros(0)]
+        self.surrogate: list[Array] = [np.zeros(0)]
         self.points: list[Array] = []
-        """Rows, atoms, growths and seconds."""
+        """Rows, atoms, growths, seconds, and the sums of both losses."""
         self.run_name = type(model).__name__ + _learned(model)
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
@@ -76,21 +81,25 @@ class OnlineRun(Resumable):
 
     def read(self, X: Any, start: Cursor | None = None, keeper: Any = None) -> None:
         """Predict and learn row after row, from a place of the source on, and note every loss."""
-        seen, spent, lost = 0, 0.0, 0.0
+        seen, spent, lost, own = 0, 0.0, 0.0, 0.0
         if self.points:
-            rows, atoms, _, spent = self.points[0][-1].tolist()
-            seen, lost = int(rows), float(self.losses[0].sum())
+            rows, atoms, _, spent, lost, own = self.points[-1].tolist()
+            seen = int(rows)
             self.told(seen, lost / seen, int(atoms))
         for tested in self.model.test_then_train_blocks(X, self.y, n_blocks=POINTS, start=start):
             if self.each is not None:
                 self.each(tested, seen)
             surrogate = tested.surrogate
             losses = tested.errors if hasattr(self.model, "classes_") else surrogate
-            seen, spent, lost = seen + len(losses), spent + tested.seconds, lost + float(losses.sum())
+            seen, spent = seen + len(losses), spent + tested.seconds
+            lost, own = lost + float(losses.sum()), own + float(surrogate.sum())
             atoms = tested.facts["atoms"]
-            self.losses.append(losses)
-            self.surrogate.append(surrogate)
-            self.points.append(np.array([[seen, atoms, tested.facts["growths"], spent]]))
+            if self.keep_losses:
+                self.losses.append(losses)
+                self.surrogate.append(surrogate)
+            self.points.append(np.array([seen, atoms, tested.facts["growths"], spent, lost, own]))
+            if len(self.points) > MOST_POINTS:
+                del self.points[-2::-2]
             self.told(len(losses), lost / seen, atoms)
             if keeper is not None and tested.cursor is not None:
                 arrays, content = self.model.to_parts()
@@ -99,7 +108,7 @@ class OnlineRun(Resumable):
 
     def curves(self) -> tuple[Array, ...]:
         """Return the losses, the model's own losses, and the points of the curve."""
-        return tuple(np.concatenate(getattr(self, name)) for name in CURVES)
+        return np.concatenate(self.losses), np.concatenate(self.surrogate), np.array(self.points)
 
     def _as_source(self, X: Any) -> RowSource:
         if not isinstance(X, RowSource):
@@ -113,24 +122,44 @@ class OnlineRun(Resumable):
 
     def _restore(self, state: OnlineState, history: Any) -> None:
         found = OnlineEstimator.from_parts(state.arrays, state.content, self.model.kernel)
+        losses, surrogate, points = state.curves
+        if self.keep_losses and not len(losses):
+            raise ValueError("the checkpoint holds sums of losses alone: go on with keep_losses=False")
         self.model.__dict__.update(found.__dict__)
-        for name, curve in zip(CURVES, state.curves, strict=True):
-            setattr(self, name, [curve])
+        self.points = list(points)
+        if self.keep_losses:
+            self.losses, self.surrogate = [losses], [surrogate]
 
     def _parts_at(self, state: OnlineState, history: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        curves = {f"curve_{name}": curve for name, curve in zip(CURVES, state.curves, strict=True)}
+        losses, surrogate, points = state.curves
+        parts = {"losses": losses, "surrogate": surrogate, "points": points[:, :COUNTS], "sums": points[:, COUNTS:]}
+        curves = {f"curve_{name}": np.ascontiguousarray(curve) for name, curve in parts.items()}
         return {**state.arrays, **curves}, {**state.content, "sampler": self.run_name}
 
     @staticmethod
     def _state_from(arrays: dict[str, Any], content: dict[str, Any], kernel: Any) -> tuple[OnlineState, list[Any]]:
-        curves = tuple(checked(CURVE_PARTS, arrays, {}, "curve_").values())
-        if not len(curves[0]) or not len(curves[2]):
+        losses, surrogate, points, sums = checked(CURVE_PARTS, arrays, {}, "curve_").values()
+        rows = np.append(0, points[:, 0].astype(np.int64))
+        kept = len(losses) or sums is not None  # files of version 0.1 have no sums
+        if len(rows) == 1 or np.diff(rows).min() < 1 or (len(losses) or rows[-1]) != rows[-1] or not kept:
             raise ValueError("its losses are damaged")
         OnlineEstimator.from_parts(arrays, content, kernel)  # what does not fit is refused now
-        return OnlineState(arrays, content, tuple(np.array(curve) for curve in curves)), []
+        if sums is None:
+            sums = sums_at(rows[1:], losses, surrogate)
+        return OnlineState(arrays, content, (np.array(losses), np.array(surrogate), np.hstack([points, sums]))), []
 
 
-CURVE_PARTS = {"losses": numbers("n"), "surrogate": numbers("n"), "points": numbers("points", 4)}
+def sums_at(rows: Any, *losses: Array) -> Array:
+    """Return the sums of losses up to some numbers of rows, shape (len(rows), len(losses))."""
+    return np.column_stack([np.cumsum(one)[rows - 1] for one in losses])
+
+
+CURVE_PARTS = {
+    "losses": numbers("n"),
+    "surrogate": numbers("n"),
+    "points": numbers("points", COUNTS),
+    "sums": numbers("points", 2, optional=True),
+}
 
 
 def _learned(model: Any) -> str:

@@ -19,7 +19,7 @@ from squeak.core.rows import take
 from squeak.core.types import Array, IntArray, Rows
 from squeak.data import RowSource
 from squeak.online.base import OnlineEstimator
-from squeak.online.checkpoint import OnlineRun
+from squeak.online.checkpoint import COUNTS, OnlineRun, sums_at
 from squeak.online.kons import KonsLearner
 from squeak.online.learner import NewtonLearner
 from squeak.online.losses import loss_of
@@ -164,13 +164,17 @@ class Progress:
     Parameters
     ----------
     losses : array of shape (n,)
-        The loss of every row before it was learned: squared error, or 1 for a wrong label.
+        The loss of every row before it was learned: squared error, or 1 for a wrong label. It is empty where sums
+        alone were kept.
     surrogate : array of shape (n,)
-        The model's own loss of every row, summed over its outputs; what regret is about.
+        The model's own loss of every row, summed over its outputs; what regret is about. It is empty, too, where
+        sums alone were kept.
     rows, atoms, growths : arrays of shape (points,)
         Rows seen, atoms and how often the space had grown, at the points of the curve.
     times : array of shape (points,)
         Seconds of predicting and learning, up to each point.
+    sums : array of shape (points, 2), optional
+        The sums of ``losses`` and of ``surrogate`` up to each point.
 
     Examples
     --------
@@ -187,11 +191,21 @@ class Progress:
     atoms: IntArray
     growths: IntArray
     times: Array
+    sums: Array = None  # type: ignore[assignment]  # set below
+
+    def __post_init__(self) -> None:
+        if self.sums is None:
+            object.__setattr__(self, "sums", sums_at(self.rows, self.losses, self.surrogate))
+
+    @property
+    def n(self) -> int:
+        """The number of rows in all."""
+        return int(self.rows[-1])
 
     @property
     def mean_loss(self) -> float:
         """The mean of ``losses``: progressive squared error, or the online error rate."""
-        return float(self.losses.mean())
+        return float(self.sums[-1, 0] / self.n)
 
     @property
     def seconds(self) -> float:
@@ -201,8 +215,27 @@ class Progress:
     @property
     def curve(self) -> Array:
         """The mean loss up to each point."""
-        sums = np.cumsum(self.losses)
-        return np.asarray(sums[self.rows - 1] / self.rows)
+        return np.asarray(self.sums[:, 0] / self.rows)
+
+    def recent(self, rows: int, ends: Any = None) -> Array:
+        """Return the mean loss of the last rows before each of some ends, from the sums at the points.
+
+        Between points the loss of every row counts as their mean.
+
+        Parameters
+        ----------
+        rows : int
+            Over how many rows the mean is.
+        ends : array of ints, optional
+            Numbers of rows, none of them smaller than ``rows``; all rows unless given.
+
+        Returns
+        -------
+        array of shape (len(ends),)
+        """
+        ends = np.atleast_1d(self.n if ends is None else ends)
+        known = np.append(0, self.rows), np.append(0.0, self.sums[:, 0])
+        return np.asarray((np.interp(ends, *known) - np.interp(ends - rows, *known)) / rows)
 
     def regret(self, batch: Batch) -> Array:
         """Return Σ_{s≤t} (loss − the hindsight model's loss), at each point; both in the model's own loss.
@@ -216,9 +249,9 @@ class Progress:
         -------
         array of shape (points,)
         """
-        if batch.losses_.shape != self.surrogate.shape:
-            raise ValueError(f"the batch saw {len(batch.losses_)} rows, the stream {len(self.surrogate)}")
-        return np.asarray(np.cumsum(self.surrogate - batch.losses_)[self.rows - 1])
+        if len(batch.losses_) != self.n:
+            raise ValueError(f"the batch saw {len(batch.losses_)} rows, the stream {self.n}")
+        return np.asarray(self.sums[:, 1] - np.cumsum(batch.losses_)[self.rows - 1])
 
 
 def progressive_validation(
@@ -230,6 +263,7 @@ def progressive_validation(
     every: float = 30.0,
     classes: Any = None,
     each: Callable[[Tested, int], None] | None = None,
+    keep_losses: bool = True,
     verbose: int = 0,
 ) -> Progress:
     """Predict each row of a stream, count its loss, and then let the model learn from it.
@@ -256,6 +290,9 @@ def progressive_validation(
     each : callable, optional
         A function that is called after every block with what ``test_then_train_blocks`` gave for it and the number
         of rows before it. Use it for predictions that are wanted as the pass goes on.
+    keep_losses : bool
+        False keeps sums of losses at the points of the curve alone, and not the loss of every row (16 bytes):
+        memory and checkpoints do not grow with the stream then.
     verbose : int
         1 shows a progress bar with the loss so far.
 
@@ -288,15 +325,15 @@ def progressive_validation(
             bar.set_postfix({"loss": f"{loss:.5f}", "atoms": atoms}, refresh=False)
             bar.update(rows)
 
-        run = OnlineRun(model, y, told, each)
+        run = OnlineRun(model, y, told, each, keep_losses)
         with nullcontext() if classes is None else model.taking(classes):
             if checkpoint is None:
                 run.read(X)
             else:
                 fit_with_checkpoint(run, X, checkpoint, every)
     losses, surrogate, table = run.curves()
-    numbers = table[:, :3].astype(np.int64)
-    return Progress(losses, surrogate, numbers[:, 0], numbers[:, 1], numbers[:, 2], table[:, 3])
+    rows, atoms, growths = table[:, : COUNTS - 1].T.astype(np.int64)
+    return Progress(losses, surrogate, rows, atoms, growths, table[:, COUNTS - 1], table[:, COUNTS:])
 
 
 def regret_bound(model: Any, norm: float) -> float | None:

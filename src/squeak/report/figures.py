@@ -168,10 +168,9 @@ def draw_progress(runs: Any, path: str | os.PathLike[str] | None = None, title: 
     figure, (left, right) = new_figure(10, 4, grid=True)
     for number, (name, run) in enumerate(named.items()):
         style = {"color": COLOURS[number % len(COLOURS)], "linewidth": 1.3, "label": f"{name} {run.mean_loss:.4g}"}
-        window = max(1, len(run.losses) // 20)
-        sums = np.concatenate([[0.0], np.cumsum(run.losses)])
-        ends = np.unique(np.append(run.rows[run.rows >= window], len(run.losses)))
-        left.plot(ends, (sums[ends] - sums[ends - window]) / window, **style)
+        window = max(1, run.n // 20)
+        ends = run.rows[run.rows >= window]
+        left.plot(ends, run.recent(window, ends), **style)
         right.plot(run.rows, run.atoms, **style)
     words = "mean loss of the last twentieth, each row predicted before it is learned"
     left.set(xlabel="rows", yscale="log", title=words)

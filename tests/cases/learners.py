@@ -36,7 +36,7 @@ NEW = slice(0, 40)
 SEVERAL = ("near", "middle", "far")
 ITERATIVE = 1e-6
 """For solvers that stop by what is left to gain, on kernel values in float32."""
-CHOSEN = 2e-3
+CHOSEN = 5e-3
 """For models that choose by such solutions where to split, or which width to take: processors round differently."""
 COEFFICIENTS = 1e-8
 """For coefficients, whose last digits depend on the BLAS where atoms lie close to each other."""

@@ -109,7 +109,7 @@ def test_basic_falkon_is_the_printed_descent(data, sampler, weighted):
 def test_basic_falkon_ends_in_the_ridge_regression_at_the_rate_of_its_step(data):
     X, Y, T, _ = data
     d = BlessR(RBF(1.5), max_atoms=25, random_state=0).fit(X).dictionary_
-    model = BasicFalkon(alpha=0.6, dictionary=d, max_iter=2000, tol=1e-10).fit(X, Y)
+    model = BasicFalkon(alpha=0.6, dictionary=d, max_iter=2000, tol=1e-10, random_state=0).fit(X, Y)
     ridge = KernelRidge(alpha=0.6, dictionary=d, solver="direct", fit_intercept=False).fit(X, Y)
     np.testing.assert_allclose(model.predict(T), ridge.predict(T), atol=1e-7)
     K, C = RBF(1.5)(d.atoms), RBF(1.5)(X, d.atoms)

@@ -182,16 +182,24 @@ def against_stages(rows: int) -> list[dict[str, Any]]:
     return records
 
 
-def against_scale() -> list[dict[str, Any]]:
-    """Predict the runs of the scale benchmark in which rows are made as they are read, beside what they took."""
+def against_scale(known: list[dict[str, Any]], wanted: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """Predict the runs of the scale benchmark in which rows are made as they are read, beside what they took.
+
+    ``known``: predictions of before; those of runs that were not measured again stay.
+    """
     import squeak
     from squeak.cli import forecast
     from squeak.cli.forecast_answers import of_prediction, of_stream
     from squeak.kernels import RBF
     from squeak.online import ConKonsRegressor
 
-    records = []
-    for one in json.loads((RESULTS / "scale.json").read_text())["runs"]:
+    runs = json.loads((RESULTS / "scale.json").read_text())["runs"]
+    measured = {(one["stage"], one["rows"], one["seconds"]) for one in runs}
+    records = [old for old in known if (old["what"], old["rows"], old["seconds"]) in measured]
+    old = {(record["what"], record["rows"]) for record in records}
+    for one in runs:
+        if (one["stage"], one["rows"]) in old or not wanted(f"{one['stage']}, {one['rows']:,} rows"):
+            continue
         source, common = source_of(one["rows"], Make(), Path()), {"max_atoms": one["max_atoms"], "random_state": 0}
         ridge = squeak.KernelRidge(RBF(5.0), alpha=ALPHA, **common)
         if one["stage"] == "dictionary":
@@ -267,7 +275,7 @@ def run(options: list[str] | None = None) -> None:
     parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--rows", type=float, default=1e6, help="of the commands")
     parser.add_argument("--repeats", type=int, default=3, help="of every command and of its plan")
-    parser.add_argument("--only", default="", help="a word of the commands that are run; all without one")
+    parser.add_argument("--only", default="", help="a word of the commands or runs; all without one")
     given = parser.parse_args(options or [])
     file = RESULTS / "plan.json"
     known = json.loads(file.read_text()) if file.exists() else {}
@@ -280,7 +288,7 @@ def run(options: list[str] | None = None) -> None:
         elif part == "stages":
             known["stages"] = against_stages(int(given.rows))
         elif part == "scale":
-            known["scale"] = against_scale()
+            known["scale"] = against_scale(known.get("scale", []), lambda what: given.only in what)
         elif part in PARTS:
             known |= against_workers() if part == "workers" else extrapolated()
         else:

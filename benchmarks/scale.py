@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from benchmarks.common import RESULTS, anonymous_bytes, save
 
@@ -220,6 +221,7 @@ def one(name: str, rows: int, atoms: int, folder: str) -> None:
         facts["growth_mb"] = (
             float((late.max() - np.median(late[: max(1, len(late) // 9)])) / 1e6) if len(late) else None
         )
+    facts["blas"] = sorted({str(library.get("architecture")) for library in threadpool_info()})
     print(json.dumps(facts | told(found)))
 
 

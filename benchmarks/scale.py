@@ -380,7 +380,11 @@ def draw(runs: list[dict[str, Any]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    shown = [found for found in runs if found["rows"] == max(one["rows"] for one in runs if one["stage"] == found["stage"])]
+    shown = [
+        found
+        for found in runs
+        if found["rows"] == max(one["rows"] for one in runs if one["stage"] == found["stage"])
+    ]
     timed = any(found.get("rates") for found in shown)  # short runs have no rates
     figure, axes = plt.subplots(1, 1 + timed, figsize=(5 + 5 * timed, 3.6), layout="constrained", squeeze=False)
     speed, memory = axes[0, 0], axes[0, -1]

@@ -170,7 +170,7 @@ def previous(data: Stream, seed: int) -> np.ndarray:
 
 
 def windows(data: Stream, seed: int) -> np.ndarray:
-    """Refit LightGBM every 1,000 rows on the last 5,000, at first sooner; before, say the target of the row before."""
+    """Refit LightGBM every 1,000 rows on the last 5,000, at first sooner; before, say the last target."""
     import lightgbm
 
     make = lightgbm.LGBMRegressor if data.numbers else lightgbm.LGBMClassifier

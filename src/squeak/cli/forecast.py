@@ -21,6 +21,7 @@ from sklearn.base import clone
 from squeak.cli.pages import duration, quantity
 from squeak.core import engine
 from squeak.core.progress import Job
+from squeak.core.rows import n_rows, take
 
 MEASURED, ROWS_OF_AN_ATOM = 16_384, 12
 """Rows that are measured at least, and for every atom."""
@@ -199,17 +200,19 @@ def _price_of_sums(d: Any, alpha: float, X: Any, rows: int) -> float | None:
     """Return the seconds of a row in the sums of so many, if they are formed in another way than those of few."""
     from squeak.core.nystrom import TriangularFeatures
     from squeak.learners.normal import NormalTerm, leading_directions
+    from squeak.learners.tiles import tile_rows
 
     features = TriangularFeatures(d.kernel, d.atoms)
     leading = leading_directions(features, rows, alpha)
     if leading is None:
         return None
-    term, times = NormalTerm(features, leading), []
-    for _ in range(2):
+    whole = 2 * engine.thread_count() * tile_rows(len(d))  # tiles that all threads have alike, as in a large block
+    X, term, times = take(X, np.arange(whole) % n_rows(X)), NormalTerm(features, leading), []
+    for _ in range(5):  # memory that is new at first is dear
         since = time.perf_counter()
-        term(X, (np.zeros(len(X)), None))
+        term(X, (np.zeros(whole), None))
         times.append(time.perf_counter() - since)
-    return min(times) / len(X)
+    return min(times) / whole
 
 
 def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> Forecast:
@@ -301,10 +304,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     if "local experts" not in stages and rows > WHOLE * leaf_of(rows, learner.leaf_rows):
         stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
     limit = math.inf if learner.time_budget is None else learner.time_budget
-    spent = 0.0
-    for name in grow.keys() & stages.keys():
-        spent += stages[name]
-    if spent > limit:  # nothing new is begun after it
+    if sum(stages[name] for name in grow.keys() & stages.keys()) > limit:  # nothing new is begun after it
         stages = {"start": start, "reading": stages["reading"], "search and models": limit}
     memory = memory_of_auto(rows, width, learner)
     return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)

@@ -33,7 +33,7 @@ def _left_of_machine() -> float:
 
 
 def _left_of_groups() -> float:
-    """Return what is left of the limits of the groups that this process is in; files that are cached do not count."""
+    """Return what is left of the limits of the groups that this process is in; cached files do not count."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:

@@ -141,9 +141,11 @@ class FitRun(Resumable):
         return found
 
     def _by_blocks(self, data: SourceTraining, term: Term) -> Arrays:
-        growing = self._state.growing
-        goes_on = growing is not None and growing.here is not None
-        total, start = (growing, self._cursor) if goes_on else (PartSums(), None)
+        total, start = self._state.growing or PartSums(), None
+        if total.here is None:  # nothing is there, or what workers have summed
+            total = PartSums()
+        else:
+            start = self._cursor
         for block in data.read(start, apart=True):
             with engine.single_blas():
                 arrays = term(block.X, data.pair(block.y))

@@ -204,11 +204,8 @@ class RidgeLearner(DictionaryLearner):
         loaded = rows_in_memory(shifted, self.memory_budget) if here else None
         if loaded is None:
             self.solver_ = "direct" if self.alpha == "auto" else "falkon"
-            self.solver_reason_ += (
-                "; the rows do not fit in memory, and are read in every pass"
-                if data.client is None
-                else "; the rows stay with the workers"
-            )
+            why = "do not fit in memory, and are read in every pass"
+            self.solver_reason_ += f"; the rows {why if data.client is None else 'stay with the workers'}"
             return data
         self.intercept_ = mean
         self.solver_reason_ += "; the rows were read into memory"

@@ -389,13 +389,14 @@ def draw(runs: list[dict[str, Any]]) -> None:
     figure, axes = plt.subplots(1, 1 + timed, figsize=(5 + 5 * timed, 3.6), layout="constrained", squeeze=False)
     speed, memory = axes[0, 0], axes[0, -1]
     for found in shown:
+        same = {"color": f"C{STAGES.index(found['stage'])}"}  # in both pictures
         part, words = (np.arange(20) + 0.5) / 20, f"{found['stage']}, {found['rows']:.0e} rows".replace("e+0", "e")
         rates = rates_of_last_pass(found)
         if rates is not None:
-            speed.plot(part[-len(rates) :], rates / 1e6, label=words)
+            speed.plot(part[-len(rates) :], rates / 1e6, label=words, **same)
         if found.get("memory_mb"):
             values = [np.nan if value is None else value for value in found["memory_mb"]]
-            memory.plot(part, values, label=words)
+            memory.plot(part, values, label=words, **same)
     speed.set(xlabel="part of the time", ylabel="million rows per second, last pass", yscale="log")
     memory.set(xlabel="part of the time", ylabel="anonymous memory, MB", ylim=(0, None))
     memory.legend(fontsize=8)

@@ -113,6 +113,24 @@ def test_named_classes_are_all_that_there_are_and_other_learners_need_them():
         free.learn_one(X[0], 3)
 
 
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [(float("nan"), "leave out rows without one"), (None, "leave out rows without one"), (0.5, "continuous")],
+)
+def test_a_late_label_that_is_no_class_is_refused(label, words, tmp_path):
+    X, y = corners(60, 20)
+    model = ConKonsClassifier(random_state=0).fit(X[:50], (y == "m").astype(float)[:50])
+    with pytest.raises(ValueError, match=words):
+        model.learn_one(X[50], label)
+    with pytest.raises(ValueError):
+        model.partial_fit(X[50:53], [0.0, label, 1.0])
+    assert model.n_seen_ == 50
+    model.learn_one(X[50], 2)  # a class that is new
+    assert model.classes_.tolist() == [0.0, 1.0, 2.0]
+    model.save(tmp_path / "m.sqk")
+    assert squeak.load(tmp_path / "m.sqk").classes_.tolist() == [0.0, 1.0, 2.0]
+
+
 def test_labels_may_come_later_than_their_rows(tmp_path):
     """Each target comes five rows late: the learner learns what it would have learned from the rows in order."""
     X, y = corners(120, 40)

@@ -10,6 +10,7 @@ import pytest
 optuna = pytest.importorskip("optuna")
 
 from squeak.adapters.optuna import SqueakSampler  # noqa: E402
+from squeak.bandits import BoxUCB  # noqa: E402
 from squeak.core.storage import NotStoredError  # noqa: E402
 from squeak.kernels import PairwiseKernel  # noqa: E402
 
@@ -84,6 +85,9 @@ def test_bad_parameters_are_refused():
         SqueakSampler(beta="wide")
     with pytest.raises(ValueError, match="give one of them"):
         SqueakSampler(1, seed=1)
+    for name in ("objectives", "conditions"):
+        with pytest.raises(TypeError, match="follow from the study"):
+            SqueakSampler(**{name: 2})
 
 
 def test_seed_is_the_random_state():
@@ -112,6 +116,67 @@ def test_constraints_are_kept_and_known_to_optuna():
     assert min(trial.value for trial in good) < 0.51
     told = [trial.value for trial in good if trial.number < 29]  # the last one is told when another is asked for
     assert sampler._box.best_.mean == -min(told)
+
+
+def rising(trial):
+    """The minimum of x where x is at least .5, the constraint of ``above``."""
+    return trial.suggest_float("x", 0, 1)
+
+
+def above(trial):
+    return [0.5 - trial.params["x"]]
+
+
+@pytest.mark.parametrize("first", [math.nan, 0.0])
+def test_failures_and_constraints_are_known_together(first):
+    """Also where the first trial that a new sampler reads has failed, and so has no constraints."""
+    values = iter([first, *[0.0] * 4, math.nan])
+
+    def f(trial):
+        return rising(trial) + next(values, 0.0)
+
+    study = optuna.create_study(sampler=SqueakSampler(seed=0, n_initial=4, constraints_func=above))
+    study.optimize(f, n_trials=8)
+    study.sampler = SqueakSampler(seed=1, n_initial=4, constraints_func=above)
+    study.optimize(f, n_trials=12)
+    box, failed = study.sampler._box, 1 + math.isnan(first)
+    assert (box.n_told_, box.n_failed_, box.n_constraints_) == (19 - failed, failed, 1)
+    assert min(trial.params["x"] for trial in study.trials[12:]) > 0.4  # at random half of them are below .5
+
+
+def test_constraints_may_be_added_to_a_study():
+    """Trials of before have none: they are neither failures nor points that satisfy them."""
+    study = optuna.create_study(sampler=SqueakSampler(seed=0, n_initial=4))
+    study.optimize(rising, n_trials=6)
+    study.sampler._keeper = SqueakSampler(constraints_func=above)._keeper
+    study.optimize(rising, n_trials=9)
+    box = study.sampler._box
+    assert (box.n_told_, box.n_failed_, box.n_constraints_) == (8, 0, 1)
+
+
+def test_parallel_trials_go_on_with_one_search():
+    sampler = SqueakSampler(random_state=0, n_initial=4)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(rising, n_trials=6)
+    box = sampler._box
+    study.optimize(rising, n_trials=8, n_jobs=2)
+    assert sampler._box is box
+    assert box.n_told_ > 10
+
+
+def test_a_trial_that_was_not_learned_for_an_interrupt_is_learned_later(monkeypatch):
+    study = optuna.create_study(sampler=SqueakSampler(random_state=0, n_initial=4))
+    study.optimize(rising, n_trials=6)
+
+    def stops(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BoxUCB, "tell_many", stops)
+        with pytest.raises(KeyboardInterrupt):
+            study.optimize(rising, n_trials=1)
+    study.optimize(rising, n_trials=2)
+    assert study.sampler._box.n_told_ == 7
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from squeak.online import (  # noqa: E402
     FOGDRegressor,
     KernelOGDClassifier,
     KernelOGDRegressor,
+    MixedKonsClassifier,
 )
 
 MODELS = {
@@ -124,3 +125,20 @@ def test_many_classes_in_a_pipeline_are_learned():
     chances = model.predict_proba_one(next(iter(datasets.ImageSegments()))[0])
     assert set(chances) == set(labels)
     assert sum(chances.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_a_mixture_tells_probabilities_of_its_own(loss):
+    """Its scores are means of labels, between −1 and 1, and no logarithms of odds."""
+    X, y = rows(300)
+    model = RiverClassifier(MixedKonsClassifier(max_atoms=20, loss=loss), seed=0)
+    told, wrong = [], []
+    for row, target in zip(X, y, strict=True):
+        x = dict(zip("abc", row.tolist(), strict=True))
+        told.append(model.predict_proba_one(x))
+        wrong.append((told[-1].get(True, 0.5) - (target > 0)) ** 2)
+        model.learn_one(x, bool(target > 0))
+    assert all(sum(chances.values()) == pytest.approx(1.0) for chances in told[10:])
+    assert max(chances[True] for chances in told[100:]) > 0.95
+    assert min(chances[True] for chances in told[100:]) < 0.05
+    assert np.mean(wrong[100:]) < 0.07

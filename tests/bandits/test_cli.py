@@ -46,6 +46,7 @@ def test_a_command_gives_the_rewards_and_its_failure_is_one_line(table, tmp_path
     failed = command(*asked, f"{sys.executable} -c 'raise SystemExit(3)'")
     assert failed.returncode == 1
     assert "ended with code 3 for row" in failed.stderr
+    assert "let it print nan" in failed.stderr
     assert len(failed.stderr.strip().splitlines()) == 1
 
 
@@ -95,6 +96,37 @@ def test_a_state_of_other_rows_is_refused(table, tmp_path):
     refused = command("optimize", tmp_path / "other.parquet", "--reward", "score", *state)
     assert refused.returncode == 1
     assert "belongs to other rows" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ([], "--minimize cannot change"),
+        (["--minimize", "--noise", 0.5, "--fixed"], "--fixed, --noise cannot change"),
+        (["--minimize", "--reward", "a"], "--reward cannot change"),
+        (["--minimize", "--kernel", "linear", "--length-scale", 2], "--kernel, --length-scale cannot change"),
+    ],
+)
+def test_a_state_has_settled_what_the_rewards_are(table, tmp_path, changes, words):
+    path, _ = table
+    asked = ["optimize", path, "--reward", "score", "--steps", 5, "--state", tmp_path / "s.sqk", "-q"]
+    for _ in range(2):
+        assert command(*asked, "--minimize").returncode == 0
+    before = (tmp_path / "s.sqk").read_bytes()
+    refused = command(*asked, *changes)
+    assert refused.returncode == 2
+    assert words in " ".join(refused.stderr.replace("│", "").split())
+    assert (tmp_path / "s.sqk").read_bytes() == before
+
+
+def test_a_state_of_an_older_version_goes_on(table, tmp_path):
+    """Its file does not say what was settled."""
+    path, _ = table
+    asked = ["optimize", path, "--reward", "score", "--state", tmp_path / "s.sqk", "-q", "--steps"]
+    assert command(*asked, 10).returncode == 0
+    squeak.load(tmp_path / "s.sqk").save(tmp_path / "s.sqk")
+    assert command(*asked, 5).returncode == 0
+    assert squeak.load(tmp_path / "s.sqk").n_told_ == 15
 
 
 def test_the_units_of_rewards_do_not_matter(table, tmp_path):

@@ -84,6 +84,26 @@ def test_the_first_fit_does_not_wait_for_ever_where_most_trials_fail():
     assert box.best_.mean > -0.1
 
 
+def test_where_all_values_are_equal_failures_and_constraints_are_learned():
+    """Of points that are spread evenly, three of five would fail, or would not satisfy the constraint."""
+    failing, bound = (BoxUCB(SQUARE, n_initial=6, random_state=0) for _ in range(2))
+    failing.run(lambda x: np.nan if x[0] < 0.6 else 1.0, 40)
+    assert failing.n_failed_ < 16
+    for _ in range(40):
+        x = bound.ask()
+        bound.tell(x, 1.0, constraints=[0.6 - x[0]])
+    assert sum(x[0] >= 0.6 for x in bound.pulls_) > 24
+    assert len(np.unique(bound.pulls_, axis=0)) == 40
+
+
+def test_an_objective_that_never_varies_leaves_the_search_to_the_others():
+    box = BoxUCB(SQUARE, objectives=2, n_initial=6, random_state=0)
+    for _ in range(30):
+        x = box.ask()
+        box.tell(x, [1.0, -bowl(x)])
+    assert box.rewards_[:, 1].max() > -1e-3
+
+
 def test_a_category_that_always_fails_is_not_tried_for_ever():
     """Failures count as trials where every value of a category gets its share of them."""
     box = BoxUCB([(0.0, 1.0), ["good", "bad"]], random_state=0)

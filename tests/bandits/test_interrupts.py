@@ -1,6 +1,7 @@
 """An interrupt at any line of a call leaves a bandit that knows a reward or does not, and goes on."""
 
 import sys
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -101,3 +102,31 @@ def test_a_refit_that_was_interrupted_is_made_up_for(saved, tmp_path):
     kernel = bandit.kernel_
     bandit.tell([6], [F[6]])
     assert bandit.kernel_ == kernel  # once is enough
+
+
+@pytest.mark.parametrize("crossover", [50, 8])
+def test_an_interrupt_at_any_line_leaves_a_box_that_knows_all_or_nothing(crossover):
+    """Either way it goes on in the bits of a box that was never interrupted."""
+    started = bandits.BoxUCB([(0.0, 1.0)] * 2, n_initial=4, crossover=crossover, max_atoms=6, random_state=0)
+    for point in ARMS[:12]:
+        started.tell(point, F[len(started.pulls_)], constraints=[point[0] - 0.8])
+    started.fail(ARMS[12])
+    started.ask()
+
+    def tell(box):
+        box.tell_many(ARMS[13:15], [np.nan, F[14]], [(), [0.1]])
+
+    whole, line = deepcopy(started), 0
+    tell(whole)
+    expected = whole.ask()
+    while True:
+        box = deepcopy(started)
+        if not stopped_at(line, lambda box=box: tell(box)):
+            break
+        if box.n_told_ == 12:
+            assert box.n_failed_ == 1
+            tell(box)
+        assert (box.n_told_, box.n_failed_, len(box.pending_)) == (13, 2, 1)
+        np.testing.assert_array_equal(box.ask(), expected)
+        line += 1 + line // 5
+    assert line > 100

@@ -1,6 +1,7 @@
 """Classes that join on the way, and labels that come later than their rows."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -113,6 +114,24 @@ def test_named_classes_are_all_that_there_are_and_other_learners_need_them():
         free.learn_one(X[0], 3)
 
 
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [(float("nan"), "leave out rows without one"), (None, "leave out rows without one"), (0.5, "continuous")],
+)
+def test_a_late_label_that_is_no_class_is_refused(label, words, tmp_path):
+    X, y = corners(60, 20)
+    model = ConKonsClassifier(random_state=0).fit(X[:50], (y == "m").astype(float)[:50])
+    with pytest.raises(ValueError, match=words):
+        model.learn_one(X[50], label)
+    with pytest.raises(ValueError):
+        model.partial_fit(X[50:53], [0.0, label, 1.0])
+    assert model.n_seen_ == 50
+    model.learn_one(X[50], 2)  # a class that is new
+    assert model.classes_.tolist() == [0.0, 1.0, 2.0]
+    model.save(tmp_path / "m.sqk")
+    assert squeak.load(tmp_path / "m.sqk").classes_.tolist() == [0.0, 1.0, 2.0]
+
+
 def test_labels_may_come_later_than_their_rows(tmp_path):
     """Each target comes five rows late: the learner learns what it would have learned from the rows in order."""
     X, y = corners(120, 40)
@@ -176,7 +195,7 @@ def test_values_of_any_kind_wait_and_are_saved(tmp_path):
     model = ConKonsRegressor(random_state=0)
     for t in range(5):
         model.learn_one({0: float(t), "to": "LIL", "km": 1e160}, 1.0 + t)
-    given = [float("nan"), None, np.float32(2), np.int64(2), np.bool_(True), 1e308, "text"]
+    given = [float("nan"), None, pd.NA, np.float32(2), np.int64(2), np.bool_(True), 1e308, "text"]
     for number, value in enumerate(given):
         model.predict_one({0: value, "to": None, "km": -1e308}, id=np.int64(number))
     model.save(tmp_path / "m.sqk")
@@ -205,6 +224,43 @@ def test_rows_of_any_size_are_saved(tmp_path):
         np.testing.assert_array_equal(model.predict(X), again.predict(X))
         with pytest.raises(NotFittedError, match="nothing to save"):
             maker().save(tmp_path / "none.sqk")
+
+
+def test_a_gap_is_a_gap_however_it_is_written():
+    said = []
+    for gap in (None, float("nan"), np.float64("nan"), pd.NA, pd.NaT):
+        model = ConKonsRegressor(random_state=0)
+        for t in range(20):
+            model.learn_one({"km": gap if t % 5 == 3 else float(t), "to": "LIL"}, float(t))
+        said.append((model.predict_one({"km": gap, "to": "AMS"}), model.predict_one({"km": 2.0, "to": gap})))
+    assert set(said) == {said[0]}
+
+
+def test_a_text_of_many_values_leaves_columns_for_numbers(tmp_path):
+    """As a name of its own in every row; eight of the 32 spare columns are for numbers alone, also from a file."""
+    model = ConKonsRegressor(max_atoms=10, random_state=0)
+    for t in range(40):
+        model.learn_one({"km": float(t % 7), "ride": f"number {t}"}, float(t % 7))
+    model.save(tmp_path / "m.sqk")
+    model = squeak.load(tmp_path / "m.sqk")
+    x = {"km": 3.0, "ride": "one more"}
+    for late in range(8):
+        x[f"late {late}"] = 1.0
+        model.predict_one(x, id=late)
+        model.learn_one(id=late, y=3.0)
+    with pytest.raises(ValueError, match=r"'late 8' is one too many.*let the first row name all"):
+        model.predict_one({**x, "late 8": 1.0})
+
+
+def test_a_name_that_no_file_can_hold_waits_but_is_not_saved(tmp_path):
+    model = ConKonsRegressor(random_state=0)
+    for t in range(4):
+        model.learn_one({"km": float(t)}, float(t))
+    model.predict_one({"km": 1.0, ("to", 2): 3.0}, id=1)
+    with pytest.raises(TypeError, match="text or whole numbers can be saved"):
+        model.save(tmp_path / "m.sqk")
+    model.learn_one(id=1, y=1.0)
+    assert model.n_seen_ == 5
 
 
 def rides(n=400):

@@ -89,6 +89,16 @@ def test_the_loss_is_within_the_bound_of_the_best_sequence(share, switches):
         assert gap(words, y, share, switches) <= 1.0
 
 
+def test_rounds_after_others_have_a_bound_of_their_own():
+    """As after a restart that learns rows again: then the other expert is right; even weights would cost less."""
+    n, share = 400, 0.003
+    y = np.where(np.arange(n) < n // 2, -1.0, 1.0)
+    said, last = np.array([-np.ones(n), np.ones(n)]), slice(n // 2, n)
+    lost = np.sum((mixed(said, y, share)[0] - y)[last] ** 2)
+    later = -(n // 2 - 1) * math.log(1 - share + share / 2)
+    assert 8 * (math.log(2) + later) < lost <= 8 * (math.log(2 / share) + later)
+
+
 def test_a_mixture_that_does_not_share_breaks_the_bound(monkeypatch):
     """The mutated twin: weights that are never shared out do not find back to an expert that was poor for long."""
     n = 4000
@@ -126,6 +136,19 @@ def test_the_bound_that_a_learner_tells_holds_for_its_experts():
         cost = np.log(n) + k * np.log(n / 0.1) - (499 - k) * np.log(stay)
         assert wide.switching_bound(k) == pytest.approx(8 * 3.0**2 * cost)
     assert MixedKonsRegressor(random_state=0).fit(X, y).switching_bound() is None
+
+
+def test_the_bound_after_rows_were_learned_again_does_not_take_weights_for_even():
+    """A column that has become ten times as wide begins the mixture anew, with the rows that it remembers."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (900, 2))
+    X[150:] *= 10.0
+    model = MixedKonsRegressor(bound=1.0, widths=(1.0,), max_atoms=10, alarm_rate=None, random_state=0)
+    model.fit(X, np.sin(X[:, 0]))
+    n, rounds, share = len(model.expert_weights_), model.learner_.n_seen, 0.003
+    assert rounds > 900 - model.history_[-1]["rows"]
+    cost = math.log(n / share) - (rounds - 1) * math.log(1 - share + share / n)
+    assert model.switching_bound() == pytest.approx(8 * cost)
 
 
 def test_labels_that_come_in_runs_are_not_missed():

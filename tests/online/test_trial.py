@@ -1,11 +1,15 @@
 """Trials after an alarm: the better one of two streams goes on, row by row, in blocks and from files."""
 
+from contextlib import suppress
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
 import squeak
 from squeak.kernels import RBF
 from squeak.online import ConKonsClassifier, ConKonsRegressor, MixedKonsRegressor, trial
+from tests.test_state_machines import interrupted
 
 FIRST, ALL = 512, 1400
 
@@ -111,6 +115,78 @@ def test_classes_join_in_a_trial(tmp_path):
     np.testing.assert_array_equal(said, again.test_then_train(X[more], labels[more]))
     assert one.classes_.tolist() == ["down", "level", "up"]
     assert "stayed" in alarms(one)[0]
+
+
+@pytest.mark.parametrize("scale", ["auto", None])
+@pytest.mark.parametrize("maker", [ConKonsRegressor, MixedKonsRegressor])
+def test_an_interrupt_of_a_single_row_in_a_trial_leaves_a_learner_that_is_saved_and_goes_on(maker, scale, tmp_path):
+    """Either side of the trial may have learned the row, and the other one not: then the trial ends."""
+    X, y = changed("turned")
+    options = {"half_lives": (None,), "linear": False} if maker is MixedKonsRegressor else {}
+    started = maker(RBF(1.0) if scale is None else None, max_atoms=8, scale=scale, random_state=0, **options)
+    started, at = started.set_params(alarm_rate=0.01), FIRST
+    started.partial_fit(X[:at], y[:at])
+    while not alarms(started):
+        started.learn_one(X[at], y[at])
+        at += 1
+    ended, after = [], 0
+    while True:
+        one = deepcopy(started)
+        try:
+            with interrupted(after):
+                one.learn_one(X[at], y[at])
+            break
+        except KeyboardInterrupt:
+            ended.append("stayed" in alarms(one)[0])
+        assert one.n_seen_ in (at, at + 1)
+        one.save(tmp_path / "m.sqk")
+        again = squeak.load(tmp_path / "m.sqk")
+        for each in (one, again):
+            each.partial_fit(X[each.n_seen_ : at + 60], y[each.n_seen_ : at + 60])
+        assert one.n_seen_ == at + 60
+        np.testing.assert_array_equal(one.predict(X[:9]), again.predict(X[:9]))
+        after += 1
+    assert set(ended) == {False, True}
+
+
+@pytest.mark.parametrize("scale", ["auto", None])
+def test_an_interrupt_where_a_single_row_raises_an_alarm_or_ends_a_trial_leaves_a_learner_that_goes_on(
+    scale, tmp_path
+):
+    X, y = changed("turned")
+    started, at, seen = model(scale), 0, 0
+    while at < ALL and seen < 2:
+        before = deepcopy(started)
+        started.learn_one(X[at], y[at])
+        at += 1
+        if at < 2 or alarms(started) == alarms(before):
+            continue
+        seen += 1
+        for after in range(9):
+            one = deepcopy(before)
+            with suppress(KeyboardInterrupt), interrupted(after):
+                one.learn_one(X[at - 1], y[at - 1])
+            one.save(tmp_path / "m.sqk")
+            again = squeak.load(tmp_path / "m.sqk")
+            for each in (one, again):
+                each.partial_fit(X[each.n_seen_ : at + 20], y[each.n_seen_ : at + 20])
+            assert one.n_seen_ == at + 20
+            np.testing.assert_array_equal(one.predict(X[:9]), again.predict(X[:9]))
+    assert seen == 2
+
+
+def test_a_mixture_in_a_trial_is_saved_as_it_is_and_older_files_are_read(tmp_path):
+    """The weights of the trial are not those of a mixture; in older files they had the name of these."""
+    X, y = changed("turned")
+    mixture = MixedKonsRegressor(max_atoms=8, half_lives=(None,), linear=False, random_state=0)
+    for one in (mixture, model()):
+        one.set_params(alarm_rate=0.01).partial_fit(X[:700], y[:700])
+        assert "stayed" not in alarms(one)[0]
+        one.save(tmp_path / "m.sqk")
+        np.testing.assert_array_equal(squeak.load(tmp_path / "m.sqk").predict(X), one.predict(X))
+    arrays, content = one.to_parts()
+    arrays["before_weights"] = arrays.pop("trial_weights")
+    np.testing.assert_array_equal(type(one).from_parts(arrays, content).predict(X), one.predict(X))
 
 
 def test_a_trial_that_does_not_fit_is_refused(tmp_path):

@@ -42,8 +42,9 @@ class SqueakSampler(Saved, optuna.samplers.BaseSampler):
     on other machines, count as pending.
 
     Trials that fail, are pruned or give no finite number are failures, and the search learns to avoid what is like
-    them. Constraints are those of ``constraints_func``, or of ``trial.set_constraint`` where Optuna has it. Studies
-    with several objectives are searched for the volume that their front dominates.
+    them. Constraints are those of ``constraints_func``, or of ``trial.set_constraint`` where Optuna has it. Trials
+    that have fewer constraints than others are left out. Studies with several objectives are searched for the
+    volume that their front dominates.
 
     A study that is loaded in a new process goes on with a new sampler, which learns all trials at once. To go on in
     the same bits, :meth:`save` the sampler beside the study and :meth:`load` it.
@@ -92,6 +93,8 @@ class SqueakSampler(Saved, optuna.samplers.BaseSampler):
         self._seed = draw_seed(random_state if seed is None else seed)
         self._keeper = _keeper(constraints_func)
         self._params = params
+        if params.keys() & {"objectives", "conditions"}:
+            raise TypeError("objectives and conditions follow from the study: leave them out")
         BoxUCB([(0.0, 1.0)], **params)  # refuse bad parameters now, not in the middle of a study
         self._seen: dict[str, BaseDistribution] = {}
         self._presence = _Presence()
@@ -200,23 +203,24 @@ class SqueakSampler(Saved, optuna.samplers.BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         box = self._box_for(study, search_space)
-        signs = [-1.0 if side == StudyDirection.MINIMIZE else 1.0 for side in study.directions]
-        points, values, limits, count = [], [], [], box.n_constraints_
-        for other in study.get_trials(deepcopy=False, states=OVER):
-            if other.number in self._told:
-                continue
-            self._told.add(other.number)
-            if not _inside(box, search_space, other):
-                continue
-            point, seen = _point(search_space, other), _constraints(other)
-            count = len(seen) if count is None else count
-            if other.state == TrialState.COMPLETE and _is_good(other.values) and len(seen) == count:
-                points.append(point)
-                values.append([sign * v for sign, v in zip(signs, other.values, strict=True)])
-                limits.append(seen)
-            else:
-                box.fail(point)
-        box.tell_many(points, values if len(signs) > 1 else [v[0] for v in values], limits)
+        over = study.get_trials(deepcopy=False, states=OVER)
+        new = [other for other in over if other.number not in self._told]
+        told = [(other, *_result(study, other)) for other in new if _inside(box, search_space, other)]
+        count = max([box.n_constraints_ or 0, *(len(limits) for _, _, limits in told)])
+        if box.n_told_ and count != box.n_constraints_:  # there are more now, of which those before say nothing
+            self._box = None
+            return self._suggested(study, trial, search_space)
+        told = [one for one in told if math.isnan(one[1][0]) or len(one[2]) == count]
+        try:
+            box.tell_many(
+                [_point(search_space, other) for other, _, _ in told],
+                [values if len(values) > 1 else values[0] for _, values, _ in told],
+                [limits for _, _, limits in told],
+            )
+            self._told.update(other.number for other in new)
+        except BaseException:
+            self._box = None  # made anew, and told of all trials, whatever it knows of these
+            raise
         running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         pending = [t for t in running if t.number != trial.number and _inside(box, search_space, t)]
         box.set_pending([_point(search_space, other) for other in pending])
@@ -254,9 +258,12 @@ class SqueakSampler(Saved, optuna.samplers.BaseSampler):
         return random.sample_independent(study, trial, param_name, param_distribution)
 
     def reseed_rng(self) -> None:
-        """Take fresh randomness, as Optuna asks of each worker process."""
+        """Take fresh randomness, as Optuna asks of each worker; the search goes on.
+
+        What the search draws depends on the number of the trial, too, so that no two workers draw the same.
+        """
         with self._lock:
-            self._seed, self._box = draw_seed(None), None
+            self._seed = draw_seed(None)
 
     def after_trial(
         self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -334,9 +341,14 @@ def _constraints(trial: FrozenTrial) -> list[float]:
     return [float(number) for number in [*(attrs.get(CONSTRAINTS) or ()), *(attrs[key] for key in named)]]
 
 
-def _is_good(values: Sequence[float] | None) -> bool:
-    """Tell whether every objective is a finite number that a Gaussian process can take."""
-    return values is not None and all(math.isfinite(value) and abs(value) < 1e150 for value in values)
+def _result(study: Study, trial: FrozenTrial) -> tuple[list[float], list[float]]:
+    """Return the values of a trial, larger ones better, and its constraints; of one that failed NaN, and none."""
+    values, limits = trial.values, _constraints(trial)
+    numbers = [*(values or [math.nan]), *limits]
+    if trial.state != TrialState.COMPLETE or not all(abs(number) < 1e150 for number in numbers):
+        return [math.nan] * len(study.directions), []
+    signs = [-1.0 if side == StudyDirection.MINIMIZE else 1.0 for side in study.directions]
+    return [sign * value for sign, value in zip(signs, trial.values, strict=True)], limits
 
 
 def _side(side: BaseDistribution) -> Any:

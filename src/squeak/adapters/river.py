@@ -11,8 +11,11 @@ from sklearn.base import clone
 
 from squeak.core.checks import check_whole
 from squeak.core.state import plain
-from squeak.online import ConKonsClassifier, ConKonsRegressor
+from squeak.online import ConKonsClassifier, ConKonsRegressor, MixedKonsClassifier
 from squeak.online.records import RecordColumns
+
+LEAST = 1e-9
+"""No probability of a mixture is lower before they are divided by their sum."""
 
 
 class _Learner:
@@ -31,7 +34,7 @@ class _Learner:
     def _learn(self, x: dict[Any, Any], y: Any, **classes: Any) -> None:
         model, columns = self._model, self._columns
         if model is None:
-            model, columns = self._fresh(), RecordColumns(len(RecordColumns(0).numbers(x)) + self.spare)
+            model, columns = self._fresh(), RecordColumns.of(x, self.spare)
         model.learn_one(columns.row(x), y, **classes)
         columns.keep(x)
         self._model, self._columns = model, columns
@@ -54,8 +57,8 @@ class RiverRegressor(_Learner, base.Regressor):
     learner : online regressor, optional
         ``ConKonsRegressor()`` by default; it is copied, never changed.
     spare : int
-        How many features, and values of texts, may have a column of their own after the first row. Values beyond
-        are 0 in all columns; a number beyond is an error.
+        How many features, and values of texts, may have a column of their own after the first row; a quarter of
+        these columns is for numbers alone. Values beyond are 0 in all columns; a number beyond is an error.
     seed : int, optional
         The learner's ``random_state``; its own where None.
 
@@ -85,7 +88,8 @@ class RiverClassifier(_Learner, base.Classifier):
     Parameters
     ----------
     learner : online classifier, optional
-        ``ConKonsClassifier()`` by default; it is copied, never changed. The logistic loss gives probabilities.
+        ``ConKonsClassifier()`` by default; it is copied, never changed. The logistic loss gives probabilities, and
+        so do mixtures.
     classes : tuple, optional
         All labels that may come. Without it, classes join as they come up; learners that cannot do that, such as
         ``FOGDClassifier``, take False and True.
@@ -133,16 +137,19 @@ class RiverClassifier(_Learner, base.Classifier):
         return plain(self._model.predict_one(self._columns.row(x)))
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """Return each label's probability, where the learner has the logistic loss.
+        """Return each label's probability, where the learner is a mixture or has the logistic loss.
 
-        Of more than two classes each has a learner against the rest; their probabilities are divided by their sum.
+        A mixture predicts the mean z of the label, which is ±1, so its probability is (1 + z)/2. Of more than two
+        classes each has a learner against the rest; their probabilities are divided by their sum.
         """
-        if getattr(self.learner, "loss", None) != "logistic":
-            raise NotImplementedError("only learners with loss='logistic' have probabilities")
+        mixed = isinstance(self.learner, MixedKonsClassifier)
+        if not mixed and getattr(self.learner, "loss", None) != "logistic":
+            raise NotImplementedError("only mixtures, and learners with loss='logistic', have probabilities")
         if self._model is None:
             return {} if self._named is None else dict.fromkeys(self._named, 1.0 / len(self._named))
         scores = np.ravel(self._model.decision_function(self._columns.row(x)[None, :]))
-        chances = expit(np.array([-scores[0], scores[0]]) if len(scores) == 1 else scores)
+        scores = np.array([-scores[0], scores[0]]) if len(scores) == 1 else scores
+        chances = np.maximum(0.5 + 0.5 * scores, LEAST) if mixed else expit(scores)
         labels = [plain(label) for label in self._model.classes_]
         if len(labels) == 1:
             return {labels[0]: 1.0}

@@ -7,7 +7,8 @@ dictionary is drawn anew from all points, in O(t·m²).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,10 @@ class BoxDictionary:
         made.solver, made.weights = found["solver"].copy(), found["weights"].copy()
         return made
 
+    def copy(self) -> BoxDictionary:
+        """Return a posterior of its own in the same state; arrays are shared, for none is changed in place."""
+        return copy(self)
+
     def observe(self, x: Array, y: float) -> float:
         """Take in one point; return its variance before, over λ."""
         z = self.features.block(x[None, :])[0]
@@ -63,7 +68,7 @@ class BoxDictionary:
         h = self.solver @ z
         here = float(z @ h)
         self.weights = self.weights + h * ((y - float(z @ self.weights)) / (1.0 + here))
-        self.solver -= np.multiply.outer(h, h) / (1.0 + here)
+        self.solver = self.solver - np.multiply.outer(h, h) / (1.0 + here)
         return residual + here
 
     def predict(self, X: Array) -> tuple[Array, Array]:
@@ -110,6 +115,11 @@ class BoxModel:
     recent_sum: float = 0.0
     """The sum of their variances over λ."""
     _kept: tuple[Array, tuple[Array, Array, Array]] | None = None
+
+    def copy(self) -> BoxModel:
+        """Return a model of its own in the same state."""
+        posterior = None if self.posterior is None else self.posterior.copy()
+        return replace(self, posterior=posterior, recent=list(self.recent))
 
     def refit(self, X: Array, y: Array, kernel: Any, noise: float, centre: float, rng: np.random.Generator) -> None:
         """Take new hyper-parameters and all points."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from squeak.bandits.fronts import non_dominated
 from squeak.bandits.space import Space
+from squeak.core.checks import check_whole
 from squeak.core.types import Array, BoolArray, IntArray
 
 
@@ -24,6 +25,7 @@ class PointsTold:
     n_initial: int
     n_told_: Any
     """The number of points told."""
+    tell: Any
 
     def _begin(self) -> None:
         """Know nothing."""
@@ -34,6 +36,7 @@ class PointsTold:
         self._failed: list[float] = []  # 1 where it failed, else −1
         self._pulls: list[Any] = []
         self._pending: list[Array] = []
+        self._asked = 0
 
     def _keep(self, points: list[Any], values: list[Any], limits: list[Any]) -> int:
         """Take points with their values and constraints; return how many constraints there are, if that is new.
@@ -89,6 +92,26 @@ class PointsTold:
             raise ValueError(f"the value at {point!r} is {value!r}: tell {self.objectives} numbers")
         first, *others = [value] if self.objectives == 1 else list(value)
         return self._reward(point, first), [self._reward(point, number) for number in [*others, *constraints]]
+
+    def fail(self, point: Any) -> None:
+        """Tell that a point has no value because its trial failed; the search then avoids what is like it.
+
+        Parameters
+        ----------
+        point : sequence of values
+        """
+        self.tell(point, np.nan if self.objectives == 1 else [np.nan] * self.objectives)
+
+    def skip_to(self, n_steps: int) -> None:
+        """Count so many points as asked for, by this box or by others that share its seed and its search.
+
+        What is drawn for the next point depends on this number and the seed, so that two boxes draw differently.
+
+        Parameters
+        ----------
+        n_steps : int
+        """
+        self._asked = check_whole("n_steps", n_steps, 0)
 
     def forget(self, point: Any) -> None:
         """Give up a point that was asked for and will not be told.

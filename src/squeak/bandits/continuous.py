@@ -150,7 +150,6 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         if self.space.width > qmc.Sobol.MAXDIM:
             raise ValueError(f"the box has {self.space.width:,} columns; {qmc.Sobol.MAXDIM:,} are the most")
         self._seed = draw_seed(random_state)
-        self._asked = 0
         self._begin()
         self._surface = Surface(self._model, self.kernel, self.space)
         self._goals = [self._surface, *(self._more() for _ in range(1, self.objectives))]
@@ -182,25 +181,17 @@ class BoxUCB(SavedBox, PointsTold, Runs):
         array where every side is real, else a list of values
         """
         self._asked += 1
+        rng = generator_at(self._seed, SAMPLE, self._asked)
         with engine.single_blas():
-            if all(surface.fitted_at for surface in self._goals):
-                row = self._next(generator_at(self._seed, SAMPLE, self._asked))
+            if any(goal.fitted_at for goal in self._goals):
+                row = self._next(rng)
+            elif self._is_flat:
+                row = self._likely(rng)
             else:
                 row = self.space.spread(self._sobol[(self._asked - 1) % SOBOL][None, :])[0]
         point = self.space.decode(row)
         self._pending.append(self.space.encode(point))  # to the bit what tell will see
         return point
-
-    def skip_to(self, n_steps: int) -> None:
-        """Count so many points as asked for, by this box or by others that share its seed and its search.
-
-        What is drawn for the next point depends on this number and the seed, so that two boxes draw differently.
-
-        Parameters
-        ----------
-        n_steps : int
-        """
-        self._asked = check_whole("n_steps", n_steps, 0)
 
     def tell(self, point: Any, value: Any, constraints: Sequence[float] = ()) -> None:
         """Tell the value at a point: asked for or not, in any order.
@@ -234,6 +225,11 @@ class BoxUCB(SavedBox, PointsTold, Runs):
             raise ValueError(
                 f"{len(points)} points have {len(values)} values and {len(limits)} sets of constraints"
             )
+        after = self._copied()
+        after._take(points, values, limits)
+        self.__dict__.update(after.__dict__)  # at once: an error or an interrupt leaves all of them told or none
+
+    def _take(self, points: list[Any], values: list[Any], limits: list[Any]) -> None:
         before = self.n_told_
         constraints = self._keep(points, values, limits)
         if constraints:
@@ -244,14 +240,15 @@ class BoxUCB(SavedBox, PointsTold, Runs):
             if points and self._failed:
                 self._learn_failures(len(points))
 
-    def fail(self, point: Any) -> None:
-        """Tell that a point has no value because its trial failed; the search then avoids what is like it.
-
-        Parameters
-        ----------
-        point : sequence of values
-        """
-        self.tell(point, np.nan if self.objectives == 1 else [np.nan] * self.objectives)
+    def _copied(self) -> BoxUCB:
+        """Return a box in the same state that telling this one more leaves as it is."""
+        other = copy(self)
+        for name in ("_pulls", "_pending", "_tried", "_failed"):
+            setattr(other, name, list(getattr(self, name)))
+        other._goals, other._limits = [one.copy() for one in self._goals], [one.copy() for one in self._limits]
+        other._surface, other._failures = other._goals[0], self._failures.copy()
+        other._model = other._surface.model
+        return other
 
     def _next_arms(self, limit: int | None) -> list[Any]:
         return [self.ask()]
@@ -274,33 +271,31 @@ class BoxUCB(SavedBox, PointsTold, Runs):
     def _scores(self, X: Array, pending: Array) -> Array:
         """Return the logarithm of what rows promise: improvement times the chance that all constraints hold."""
         total = self._promised(X, pending) if self._leading else np.zeros(len(X))
+        return self._with_chances(total, X, pending)
+
+    def _with_chances(self, total: Array, X: Array, pending: Array) -> Array:
+        """Add the logarithm of the chance that all constraints hold, as far as anything is known of them."""
         for limit, power in [*((limit, 1.0) for limit in self._limits), (self._failures, CAUTION)]:
             if limit.fitted_at:
                 total = total + power * limit.log_chance(X, pending)
         return total
 
     def _promised(self, X: Array, pending: Array) -> Array:
-        means, variances = zip(*(surface.model.shrunk(X, pending) for surface in self._goals), strict=True)
+        goals = [goal for goal in self._goals if goal.fitted_at]  # the values of others have all been equal
+        means, variances = zip(*(goal.model.shrunk(X, pending) for goal in goals), strict=True)
         if self.objectives > 1:
             gain = self._direction.improvement(means, variances, self._incumbent)
         elif isinstance(self.beta, str):
-            gain = improvement(means[0], np.sqrt(variances[0]), self._incumbent) * self._news(variances[0])
+            gain = improvement(means[0], np.sqrt(variances[0]), self._incumbent) * self._surface.news(variances[0])
         else:
             return upper_bound(means[0], np.sqrt(variances[0]), self.beta)
         return np.asarray(np.log(np.maximum(gain, 1e-300)))
 
-    def _news(self, variance: Array) -> Array:
-        """Return 1 − σ/√(s² + σ²), the part of s that one more value with noise σ would take away.
-
-        Values without noise, which a fit calls noise of at least ``LEAST_NOISE``, always tell all.
-        """
-        noise = self._surface.noise**2
-        return np.asarray(1.0 - np.sqrt(noise / (variance + noise))) if noise > 0 else np.ones_like(variance)
-
     def _aim(self, rng: np.random.Generator) -> Direction:
         """Return a direction in which several objectives are to improve."""
         allowed, values = self._allowed, self.rewards_
-        warped = [s.warped(y) - s.model.centre for s, y in zip(self._goals, values.T, strict=True)]
+        pairs = zip(self._goals, values.T, strict=True)
+        warped = [s.warped(y) - s.model.centre for s, y in pairs if s.fitted_at]
         front = non_dominated(np.where((allowed | (not allowed.any()))[:, None], values, -np.inf))
         return Direction(np.column_stack(warped), front, rng)
 
@@ -343,6 +338,20 @@ class BoxUCB(SavedBox, PointsTold, Runs):
                     self.space, rows, apart, lambda tries: elsewhere(tries, self._scores(tries, pending)), rng
                 )
         return refined(self.space, rows, scores, lambda tries: self._scores(tries, pending), rng)
+
+    @property
+    def _is_flat(self) -> bool:
+        """Whether values are enough and all equal, while something is known of constraints or failures."""
+        known = any(limit.fitted_at for limit in (*self._limits, self._failures))
+        return known and self.n_told_ >= self.n_first_ and not np.ptp(self.rewards_, axis=0).any()
+
+    def _likely(self, rng: np.random.Generator) -> Array:
+        """Return a row drawn by its chance that all constraints hold: values that are all equal tell nothing."""
+        pending = np.array(self._pending).reshape(-1, self.space.width)
+        rows = self.space.spread((self._sobol + rng.random(len(self.space.sides))) % 1.0)
+        scores = self._with_chances(np.zeros(len(rows)), rows, pending)
+        chances = np.exp(scores - scores.max())
+        return np.asarray(rows[rng.choice(len(rows), p=chances / chances.sum())])
 
     def _near(self, best: Array, pending: Array, rng: np.random.Generator) -> Array:
         """Return the row with the largest score in the region of trust around the best point."""

@@ -13,6 +13,7 @@ O(A·u).
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,14 @@ class ExactPosterior:
         self._columns: Array = np.zeros((0, len(self.diag)))
         self._inverse: Array = np.zeros((0, 0))  # zero beyond the arms pulled
         self._expect_nothing()
+
+    def copy(self) -> ExactPosterior:
+        """Return a posterior of its own in the same state; arrays that are not changed in place are shared."""
+        other = copy(self)
+        for name in ("_slots", "_columns", "_inverse"):
+            setattr(other, name, getattr(self, name).copy())
+        other._expect_nothing()
+        return other
 
     @property
     def size(self) -> int:

@@ -56,11 +56,12 @@ def trusted(values: Array, first: int, least: float, sides: int) -> float:
     top = np.maximum.accumulate(values)
     rises = np.flatnonzero(values[first:] > top[first - 1 : -1] + least).tolist()
     patience, halved, row, last = max(PATIENCE, sides), 0, 0, -1
-    for at in [*rises, len(values) - first]:
+    end = max(len(values) - first, 0)  # where trials fail, there may be fewer values than the first ones
+    for at in [*rises, end]:
         halved += (at - last - 1) // patience
         halved = halved if halved <= HALVED else (halved - HALVED - 1) % (HALVED + 1)
         row = row + 1 if at == last + 1 else 1
-        if row == IN_A_ROW and at < len(values) - first:
+        if row == IN_A_ROW and at < end:
             halved, row = max(halved - 1, -DOUBLED), 0
         last = at
     return float(LENGTH * 2.0**-halved)

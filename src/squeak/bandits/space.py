@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.core.checks import is_number
+from squeak.core.checks import as_float, is_number
 from squeak.core.types import Array, BoolArray, IntArray
 
 
@@ -87,7 +87,7 @@ class Real(Side):
         return 1
 
     def _inner(self, value: Any) -> Any:
-        return np.log(value) if self.log else value
+        return np.log(np.asarray(value, dtype=np.float64)) if self.log else value
 
     def _encode(self, value: Any) -> list[float]:
         number = float(value)
@@ -132,7 +132,7 @@ class Integer(Real):
     def _snap(self, columns: Array) -> Array:
         low, high = float(self._inner(self.low)), float(self._inner(self.high))
         inner = low + np.clip(columns, 0.0, 1.0) * (high - low)
-        whole = np.clip(np.rint(np.exp(inner) if self.log else inner), self.low, self.high)
+        whole = np.clip(np.rint(np.exp(inner) if self.log else inner), float(self.low), float(self.high))
         return np.asarray((self._inner(whole) - low) / (high - low))
 
 
@@ -184,7 +184,7 @@ def _all_different(values: Sequence[Any]) -> bool:
 
 
 def _check_ends(low: float, high: float, log: bool) -> None:
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (np.isfinite([as_float(low), as_float(high)]).all() and low < high):
         raise ValueError(f"bounds must be finite and low < high; they are {low!r} and {high!r}")
     if log and low <= 0:
         raise ValueError(f"a logarithmic side must begin above 0; it begins at {low!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,12 @@ class Surface:
     def __init__(self, model: BoxModel, kernel: Any, space: Space, *, level: bool = False) -> None:
         self.model, self.kernel, self.space, self.level = model, kernel, space, level
         self.fitted_at, self.median, self.spread = 0, 0.0, 1.0
+
+    def copy(self) -> Surface:
+        """Return a surface in the same state that learning by this one leaves as it is."""
+        other = copy(self)
+        other.model = self.model.copy()
+        return other
 
     def learn(self, X: Array, y: Array, rng: np.random.Generator, *, first: int, new: int = 1) -> None:
         """Take in the last ``new`` points of all; the first fit is at ``first`` points that are not all alike."""
@@ -105,6 +112,14 @@ class Surface:
         """The noise in these units; 0 where it cannot be told from the least that a fit may say."""
         floor = 9.0 * LEAST_NOISE**2 * float(diagonal(self.model.kernel, np.zeros((1, self.space.width)))[0])
         return math.sqrt(max(self.model.noise**2 - floor, 0.0))
+
+    def news(self, variance: Array) -> Array:
+        """Return 1 − σ/√(s² + σ²), the part of s that one more value with noise σ would take away.
+
+        Values without noise, which a fit calls noise of at least ``LEAST_NOISE``, always tell all.
+        """
+        noise = self.noise**2
+        return np.asarray(1.0 - np.sqrt(noise / (variance + noise))) if noise > 0 else np.ones_like(variance)
 
     @property
     def widths(self) -> Array:

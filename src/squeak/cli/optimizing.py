@@ -12,12 +12,15 @@ import numpy as np
 import typer
 
 from squeak.cli.errors import echo
-from squeak.cli.options import Data, KernelChoice, KernelName, Seed, kernel_of, positive
+from squeak.cli.options import Data, KernelChoice, KernelName, Seed, kernel_of, positive, refuse_changed
 from squeak.cli.outputs import Overwrite, check_outputs
 from squeak.cli.reading import Columns, source_from
 
 FIRST = 8
 """Rows drawn at random at first, whose rewards give the units."""
+
+SETTLED = "study"
+"""What the state calls the parameters of the command that it has settled; older files have none."""
 
 
 def optimize(
@@ -84,6 +87,7 @@ def optimize(
     A row whose reward is not a finite number has failed. It counts as a step and is not tried again.
     """
     from squeak.bandits import AutoUCB
+    from squeak.core.storage import read
 
     if (reward is None) == (command is None):
         raise typer.BadParameter("give either --reward COLUMN or --command 'PROGRAM ...'")
@@ -91,7 +95,13 @@ def optimize(
     source = source_from(reading, data, reward, seed=seed)
     arms, rewards = source.collect()
     sign = -1.0 if minimize else 1.0
+    settled: dict[str, Any] = {"reward": reward, "minimize": minimize, "noise": noise, "fixed": fixed}
+    settled |= {"kernel": kernel.value, "length_scale": length_scale}
     if state is not None and state.exists():
+        known = read(state, AutoUCB.kind)[2].get(SETTLED)
+        if isinstance(known, dict):
+            changed = {name for name, value in settled.items() if known.get(name) != value}
+            refuse_changed(changed, f"{state} goes on with a study as it was")
         bandit = AutoUCB.load(state)
         if bandit.n_arms != len(arms) or not np.array_equal(bandit.arms_, arms):
             raise ValueError(f"{state} belongs to other rows, or to the same read in another way")
@@ -100,7 +110,7 @@ def optimize(
         refit = None if fixed else "doubling"
         bandit = AutoUCB(arms, kernel_of(kernel, length_scale), noise=noise, refit=refit, random_state=seed)
     judge = _Replay(rewards, sign) if command is None else _Command(command, _words(source, len(arms)), sign)
-    study = _Study(bandit, judge, state, every_reward=command is not None)
+    study = _Study(bandit, judge, state, settled, every_reward=command is not None)
     bandit.verbose = 0  # the bar is ours: it goes on when the bandit begins anew in other units
     try:
         study.run(steps, seed, scaled=not fixed, verbose=not quiet)
@@ -126,13 +136,24 @@ def optimize(
 class _Study:
     """A bandit that is asked and told; where rewards are dear its state is kept after each of them."""
 
-    def __init__(self, bandit: Any, judge: Callable[[int], float], state: Path | None, every_reward: bool) -> None:
+    def __init__(
+        self,
+        bandit: Any,
+        judge: Callable[[int], float],
+        state: Path | None,
+        settled: dict[str, Any],
+        every_reward: bool,
+    ) -> None:
         self.bandit, self._judge, self._state, self._every_reward = bandit, judge, state, every_reward
+        self._settled = settled
 
     def keep(self) -> None:
-        """Write the state, where a file was named and there is anything to write."""
+        """Write the state, where a file was named and there is anything to write, with what it has settled."""
+        from squeak.core.storage import write
+
         if self._state is not None and _trials(self.bandit):
-            self.bandit.save(self._state)
+            arrays, content = self.bandit.to_parts()
+            write(self._state, self.bandit.kind, arrays, {**content, SETTLED: self._settled})
 
     def finish(self, out: Path | None, sign: float) -> None:
         """Write the pulls and the state; rewards that neither file could take are printed, so that none is lost."""
@@ -226,7 +247,10 @@ class _Command:
         last = (done.stdout.strip().splitlines() or [""])[-1]
         if done.returncode != 0:
             said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-            raise ValueError(f"the command ended with code {done.returncode} for row {row}; it said: {said}")
+            raise ValueError(
+                f"the command ended with code {done.returncode} for row {row}; it said: {said}. To go on without "
+                "such a row, let it print nan and end with code 0"
+            )
         try:
             return self._sign * float(last)
         except ValueError:

@@ -87,9 +87,13 @@ def kernel_of(name: KernelName, length_scale: str) -> Any:
 
 def refuse_settled(context: typer.Context, settled: set[str], why: str) -> None:
     """Refuse options on the command line that something else has settled."""
-    given = sorted(given_options(context) & settled)
-    if given:
-        raise typer.BadParameter(f"{why}: {', '.join(map(option, given))} cannot change")
+    refuse_changed(given_options(context) & settled, why)
+
+
+def refuse_changed(names: set[str], why: str) -> None:
+    """Refuse parameters that something else has settled, where there are any."""
+    if names:
+        raise typer.BadParameter(f"{why}: {', '.join(map(option, sorted(names)))} cannot change")
 
 
 def given_options(context: typer.Context) -> set[str]:

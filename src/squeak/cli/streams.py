@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from squeak.cli.dry import a_stream
 from squeak.cli.errors import echo
-from squeak.cli.live import FIRST_ROWS, STDIN, Kept, Predictions, following, live_source
+from squeak.cli.live import FIRST_ROWS, FOLLOWED, STDIN, Kept, Predictions, following, live_source
 from squeak.cli.options import (
     Checkpoint,
     Data,
@@ -27,7 +28,7 @@ from squeak.cli.options import (
     positive,
     refuse_settled,
 )
-from squeak.cli.outputs import Overwrite, check_figure, check_outputs, going_on, same_file
+from squeak.cli.outputs import Overwrite, check_figure, check_outputs, going_on, is_fresh, same_file
 from squeak.cli.reading import SETTLED as BY_PREPROCESSING
 from squeak.cli.reading import Scale, Shuffled, source_from
 from squeak.cli.tasks import Target, Task, TaskChoice, holds_classes, is_classification
@@ -153,11 +154,19 @@ def online(
         ),
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Continue with a learner that was saved before.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Continue with a learner that was saved before. With --follow, lines that it has learned are left "
+            "out.",
+            show_default=False,
+        ),
     ] = None,
     predictions: Annotated[
         str | None,
-        typer.Option(help="Write predictions and targets here as they are made (CSV; - is standard output)."),
+        typer.Option(
+            help="Write predictions and targets here as they are made (CSV; - is standard output). With --resume, "
+            "they are added to those in the file."
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Wait for more rows at the end of a CSV file, until Ctrl-C.")
@@ -196,15 +205,24 @@ def online(
         others=[figure, written],
         states=[checkpoint],
     )
+    if written is not None and resume is not None and checkpoint is not None and not checkpoint.exists():
+        is_fresh(written, overwrite)
     model: Any = None if resume is None else OnlineEstimator.load(resume)
     known: Any = "learn" if model is None else model.preprocessing_
+    kept = Kept(out, every)
+
+    def are_labels(y: Any) -> bool:
+        return _has_classes(task, y, True) if model is None else hasattr(model, "classes_")
+
     with ExitStack() as stack:
         first: Any = None
         if live:
             rows = reading.learn_rows if "learn_rows" in given_options(context) else FIRST_ROWS
-            read = stack.enter_context(following(Path(data[0]))) if follow else _standard_input()
-            label = data[0] if follow else "standard input"
-            source, first = live_source(reading, read, label, target, preprocessing=known, first_rows=rows)
+            lines = stack.enter_context(_followed(data[0], reading, kept, resume)) if follow else None
+            read, label = (lines, data[0]) if follow else (_standard_input(kept), "standard input")
+            source, first = live_source(
+                reading, read, label, target, preprocessing=known, first_rows=rows, are_labels=are_labels
+            )
         else:
             source = source_from(reading, data, target, preprocessing=known, seed=seed)
         if model is None:
@@ -221,11 +239,13 @@ def online(
             with nullcontext() if classes is None else model.taking(_labels(classes, first, source)):
                 echo(a_stream(source, model))
             return
-        each: Any = None if predictions is None else Predictions(predictions, goes_on=checkpoint is not None)
-        if each is not None:
+        each: Any = None
+        if predictions is not None:
+            adds = resume is not None and checkpoint is None and not overwrite
+            each = Predictions(predictions, goes_on=checkpoint is not None, adds=adds)
             stack.callback(each.close)
         if live:
-            each = stack.enter_context(Kept(model, out, every, each))
+            each = stack.enter_context(kept.begun(model, each, lines))
         with going_on(checkpoint, quiet):
             progress = progressive_validation(
                 model,
@@ -263,7 +283,7 @@ def online(
         draw_progress(progress, figure)
         tell(f"wrote {figure}")
     if out is not None:
-        sq.save(model, out)
+        kept.save() if live else sq.save(model, out)
         tell(f"wrote {out}")
 
 
@@ -287,12 +307,25 @@ def _check_live(
         )
 
 
-def _standard_input() -> Any:
+def _standard_input(kept: Kept) -> Any:
     import sys
 
     from squeak.data.lines import from_descriptor
 
-    return from_descriptor(sys.stdin.fileno())
+    return from_descriptor(sys.stdin.fileno(), kept.idle)
+
+
+@contextmanager
+def _followed(path: str, reading: Streamed, kept: Kept, resume: Path | None) -> Iterator[Any]:
+    """Give the reader of a file that is followed, from where the learner that goes on has come in it."""
+    from squeak.core.storage import read
+
+    header = reading.parameters()["header"] is not False
+    mark = None if resume is None else read(resume)[2].get(FOLLOWED)
+    with following(Path(path), idle=kept.idle, header=header, mark=mark) as lines:
+        if mark is not None and not lines.goes_on:
+            echo(f"{path} lacks the lines that {resume} has learned: it is read from its beginning", err=True)
+        yield lines
 
 
 def _has_classes(task: Task, first: Any, quiet: bool) -> bool:

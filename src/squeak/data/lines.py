@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
+import select
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,36 +18,111 @@ CHUNK = 2**16
 PAUSE = 0.2
 """Seconds between two looks at a file that has not grown."""
 
-
-def from_descriptor(number: int) -> Callable[[], bytes]:
-    """Return a function that gives the next bytes of an open file as soon as there are some; none at its end."""
-    return lambda: os.read(number, CHUNK)
+BEFORE = 4096
+"""So many bytes before a place in a file tell whether it is still the same file."""
 
 
-def from_growing(path: Path, stopped: Callable[[], bool]) -> Callable[[], bytes]:
-    """Return a function that waits at the end of a file for more lines, and gives none once it is told to stop.
+def from_descriptor(number: int, idle: Callable[[], None] = lambda: None) -> Callable[[], bytes]:
+    """Return a function that gives the next bytes of an open file as soon as there are some; none at its end.
 
-    A last line that has no end yet is still being written: it is not given.
+    ``idle``: called before bytes are read, and again and again while there are none.
     """
-    file = path.open("rb", buffering=0)
-    waiting = b""
 
     def read() -> bytes:
-        nonlocal waiting
-        while not stopped():
-            found = file.read(CHUNK)
-            lines, end, waiting = (waiting + found).rpartition(b"\n")
-            if end:
-                return lines + end
-            if found:
-                continue
-            if os.fstat(file.fileno()).st_size < file.tell():
-                raise ValueError(f"{path} became shorter while it was read")
-            time.sleep(PAUSE)
-        file.close()
-        return b""
+        idle()
+        while os.name != "nt" and not select.select([number], [], [], PAUSE)[0]:  # on Windows for sockets alone
+            idle()
+        return os.read(number, CHUNK)
 
     return read
+
+
+class Growing:
+    """Reads a file that grows: gives the next lines, waits for more, and gives none once it is told to stop.
+
+    A last line that has no end yet is still being written: it is not given. Where the path leads to another file,
+    as logs are renamed and begun anew, that one is read once nothing is left of the first, without its header.
+
+    ``stopped``: tells whether to stop. ``idle``: called before lines are read, and again and again while there are
+    none. ``header``: whether the first line has names. ``mark``: that of a reader before, or None: the lines up to
+    there are left out, but for the header, where the file still has the same ones.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        stopped: Callable[[], bool],
+        idle: Callable[[], None] = lambda: None,
+        *,
+        header: bool = True,
+        mark: Any = None,
+    ) -> None:
+        self._path, self._stopped, self._idle, self._header = path, stopped, idle, header
+        self._begin()
+        self._first, self._skips = b"", False
+        self.goes_on = isinstance(mark, dict) and self._goes_to(mark)
+        """Whether the file has the lines before the mark that was given."""
+        self.mark = self._marked()
+        """The place where the lines end that were given before the present call, and what stands before it."""
+
+    def _begin(self) -> None:
+        self._file = self._path.open("rb", buffering=0)
+        self._given, self._last, self._partial = 0, b"", b""
+
+    def _marked(self) -> dict[str, Any]:
+        return {"place": self._given, "sha256": hashlib.sha256(self._last).hexdigest()}
+
+    def _goes_to(self, mark: dict[str, Any]) -> bool:
+        """Go to a place if the lines before it are the same; tells whether they are."""
+        place = mark.get("place")
+        if type(place) is not int or not 0 < place <= os.fstat(self._file.fileno()).st_size:
+            return False
+        self._file.seek(place - min(place, BEFORE))
+        self._given, self._last = place, self._file.read(min(place, BEFORE))
+        if self._marked() != mark:
+            self.close()
+            self._begin()
+            return False
+        if self._header:
+            with self._path.open("rb") as file:
+                self._first = file.readline()
+        return True
+
+    def __call__(self) -> bytes:
+        """Return the next lines."""
+        self.mark = self._marked()
+        lines, self._first = self._first, b""
+        while not lines and not self._stopped():
+            self._idle()
+            found = self._file.read(CHUNK)
+            whole, end, self._partial = (self._partial + found).rpartition(b"\n")
+            lines = whole + end
+            self._given, self._last = self._given + len(lines), (self._last + lines)[-BEFORE:]
+            if lines and self._skips:
+                lines, self._skips = lines.partition(b"\n")[2], False
+            elif not found and not self._turned():
+                time.sleep(PAUSE)
+        return lines
+
+    def _turned(self) -> bool:
+        """Turn to the file that the path leads to, if that is another one by now; tells whether it is."""
+        try:
+            there = self._path.stat()
+        except FileNotFoundError:  # renamed, and not begun anew yet
+            return False
+        here, place = os.fstat(self._file.fileno()), self._file.tell()
+        if here.st_size < place:
+            raise ValueError(f"{self._path} became shorter while it was read")
+        if os.path.samestat(there, here) or here.st_size > place:
+            return False
+        self.close()
+        self._begin()
+        self.mark, self._skips = self._marked(), self._header
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def csv_tables(
@@ -54,14 +131,16 @@ def csv_tables(
     *,
     label: str,
     target: str | None = None,
+    labels: Callable[[Any], bool] = lambda column: True,
     first_rows: int = 1,
     skip: bool = False,
 ) -> Iterator[Any]:
     """Yield Arrow tables of the lines that have come; the types of columns are those of the first table.
 
-    A row is one line. Numbers are float64 but for the ``target``, which keeps its type.
+    A row is one line. Numbers are float64, but a ``target`` that is labels keeps its type.
 
     ``read``: gives the next bytes, and none at the end. ``label``: words for the source, in messages.
+    ``labels``: tells whether the first values of the target are labels.
     ``first_rows``: so many rows are waited for at first, unless there are fewer. ``skip``: leave out lines with too
     many or few values, or with words where numbers are.
     """
@@ -86,7 +165,8 @@ def csv_tables(
             continue
         table = _table(lines, names, types, form, skip=skip, where=f"{label}, after row {seen:,}")
         if types is None:
-            table, types = _settled(table, target)
+            keeps = target in table.column_names and labels(table[target])
+            table, types = _settled(table, target if keeps else None)
         seen += table.num_rows
         if table.num_rows:
             yield table

@@ -18,7 +18,8 @@ from squeak.core.types import Array, Rows
 from squeak.data import Block
 from squeak.online.files import InFiles
 from squeak.online.scaling import ScaledStream
-from squeak.online.stream import Stream, needs_rows
+from squeak.online.stream import Stream
+from squeak.online.widths import needs_rows
 
 _dot = get_blas_funcs("dot", dtype=np.float64)
 

@@ -15,7 +15,8 @@ product over all μ, which is that at the mean of all rounds:
 with the entropy H(p) = −p ln p − (1 − p) ln(1 − p).
 
 The j-th possible cut raises an alarm where ln E ≥ ln(j(j + 1)/rate) and the losses after it are the larger ones. As
-Σ 1/(j(j + 1)) = 1, a steady stream ever raises an alarm with a probability of ``rate`` at most.
+Σ 1/(j(j + 1)) = 1, a steady stream ever raises an alarm with a probability of ``rate`` at most. Where the learner
+begins anew (:meth:`LossWatch.restart`), the count does as well: with k restarts it is (k + 1)·``rate``.
 
 Cuts are tried after every 32 rounds, at the ends of cells of 32 rounds that are merged as they grow old: four of
 each power of two stay, as in ADWIN, so that memory and time grow with the logarithm of the rounds.

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from squeak.core.checks import check_labels, refuse_mixed
+from squeak.core.checks import check_labels, is_missing, refuse_mixed
 from squeak.core.state import plain
 from squeak.core.types import Array, Rows
 from squeak.data import DecidesBlocks, by_blocks
@@ -210,13 +210,14 @@ class OnlineClassifier(ClassifierMixin, DecidesBlocks, OnlineEstimator):
         if all(known):
             return len(labels)
         row = known.index(False)
-        texts = {isinstance(plain(label), str) for label in (labels[row], self.classes_[0])}
-        if self._named or not self.classes_join or len(texts) > 1:
+        label = plain(labels[row])
+        gap = is_missing(label)
+        texts = {isinstance(plain(one), str) for one in (label, self.classes_[0])}
+        if gap or self._named or not self.classes_join or len(texts) > 1:
             where = f" of row {self.n_seen_ + row}" if len(labels) > 1 else ""
-            label = plain(labels[row])
             words = f"the label{where} is {label!r}; the classes are {self.classes_.tolist()}"
-            gap = label is None or label != label
             raise ValueError(f"{words}: {'leave out rows without one' if gap else 'name all of them at first'}")
+        check_labels(labels[row : row + 1])
         return row
 
     def _encode(self, y: Any, first: bool) -> Array:

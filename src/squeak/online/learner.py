@@ -303,7 +303,9 @@ class NewtonLearner(Stored):
 
     def _take(self, found: dict[str, Any]) -> None:
         atoms, members, space = found.pop("atoms"), found.pop("members"), self.space
-        kernel, weights = check_stored(space.scorer.kernel, atoms), found.pop("atom_weights")
+        kernel, weights = space.scorer.kernel, found.pop("atom_weights")
+        if n_rows(atoms):  # there are none right after an alarm
+            check_stored(kernel, atoms)
         factor, inner = found.pop("atom_factor"), found.pop("factor")
         if len(factor) != n_rows(atoms) or np.any(np.diff(members) <= 0) or np.any(members >= n_rows(atoms)):
             raise ValueError("the atoms' numbers are not those of a space")

@@ -13,6 +13,8 @@ bounds it: for every sequence with k switches in T rounds
     Σ loss of the mixture ≤ Σ loss of the sequence
         + 8C²·(ln N + k·ln(N/share) + (T − 1 − k)·ln(1/(1 − share + share/N))).
 
+Over the rounds after some others, every weight is at least share/N at first: ln(N/share) takes the place of ln N.
+
 Source: Herbster and Warmuth (1998), Tracking the best expert; Cesa-Bianchi and Lugosi (2006), Prediction, learning,
 and games, sections 3.3 and 5.2.
 
@@ -42,6 +44,7 @@ from squeak.online.losses import loss_named
 from squeak.online.pros_n_kons import GrowingSpace
 from squeak.online.stored import Columns
 from squeak.online.weights import SharedWeights
+from squeak.online.widths import needs_rows
 
 MOST_COLUMNS = 200
 """A mixture has linear experts where rows have no more columns, for their time is of order columns²."""
@@ -187,7 +190,9 @@ class _Mixed(GrowingSpace):
         and over the rows since the last restart (see ``history_``):
         8C²·(ln N + k·ln(N/share) + (T − 1 − k)·ln(1/(1 − share + share/N)) + a·(ln 2 + ½)) for each output, with N
         experts, k switches, T rows and a alarms in ``history_``: after each of them the experts predict beside
-        those that begin anew, or beside those of before. It holds for every stream.
+        those that begin anew, or beside those of before. Where a restart learns rows again (scales that are learned
+        on the way, a width that is learned from the first rows), weights are no longer even at the first row after
+        it: ln(N/share) takes the place of ln N, and T counts these rows, too. It holds for every stream.
 
         Parameters
         ----------
@@ -218,7 +223,9 @@ class _Mixed(GrowingSpace):
             return None
         n, rounds = len(learner.weights), learner.n_seen
         stay = -math.log(1.0 - learner.share + learner.share / n)
-        cost = math.log(n) + switches * math.log(n / learner.share) + max(rounds - 1 - switches, 0) * stay
+        again = self.scale_ is not None or needs_rows(self._stream.kernel)
+        begin, switch = math.log(n / learner.share if again else n), math.log(n / learner.share)
+        cost = begin + switches * switch + max(rounds - 1 - switches, 0) * stay
         alarms = sum("after" in entry for entry in self.history_)
         return float(8.0 * learner.bound**2 * (cost + alarms * (math.log(2.0) + 0.5)) * learner.weights.shape[1])
 

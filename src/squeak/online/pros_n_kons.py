@@ -172,8 +172,8 @@ class ConKonsRegressor(_GrowingKons, OnlineRegressor):
         Watch the losses, and begin anew with the last rows once they have become larger; scales that are learned on
         the way are learned anew, too, and so is how much columns matter. For 8,192 rows the learner as it was goes
         on beside the new one, and their predictions are mixed; then the better one of the two goes on alone. The
-        number is the probability with which a stream that does not drift ever raises a false alarm. ``history_``
-        lists the alarms. None: no watch.
+        number is the probability with which a stream that does not drift ever raises a false alarm, counted anew
+        after each restart for scales. ``history_`` lists the alarms. None: no watch.
     scale : {"auto", "robust", None}
         "robust": the scales of columns are learned on the way, as the medians and inter-quartile ranges of a sample
         of the rows so far, with a soft clip; where they have moved much the learner begins anew with what it

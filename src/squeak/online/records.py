@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from squeak.core.state import ANY, plain
+from squeak.core.checks import is_missing
+from squeak.core.state import ANY, checked, plain, whole
 from squeak.core.types import Array
 
 SPARE = 32
-"""Columns for features and values that come up after the first row."""
+"""Columns for features and values that come up after the first row; a quarter of them is for numbers alone."""
 
 
 class RecordColumns:
@@ -22,18 +24,18 @@ class RecordColumns:
     number (None or NaN) has one that says so, and counts as the mean of those before it. Kernels see a column of
     zeros as no column at all, so what comes up late takes a spare one, as if it had been there, and 0, from the
     beginning. A value of a text for which no column is left is 0 in all of them, as the values that a row source
-    does not know.
+    does not know. The last ``kept`` columns that are left are for numbers alone, for a number cannot be left out.
     """
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self, width: int, kept: int = 0) -> None:
+        self.width, self.kept = width, kept
         self._places: dict[Any, int] = {}
         self._means: dict[Any, tuple[int, float]] = {}
 
     @classmethod
-    def of(cls, x: dict[Any, Any]) -> RecordColumns:
+    def of(cls, x: dict[Any, Any], spare: int = SPARE) -> RecordColumns:
         """Return columns for a first row, with spare ones."""
-        return cls(len(cls(0).numbers(x)) + SPARE)
+        return cls(len(cls(0).numbers(x)) + spare, spare // 4)
 
     def numbers(self, x: dict[Any, Any]) -> dict[Any, float]:
         """Return the features as numbers, by the names of their columns."""
@@ -43,7 +45,7 @@ class RecordColumns:
                 found[Value(name, value)] = 1.0
                 continue
             try:
-                number = math.nan if value is None else float(value)
+                number = math.nan if is_missing(value) else float(value)
             except (TypeError, ValueError):
                 raise TypeError(f"feature {name!r} is {value!r}, neither a number nor a text") from None
             if math.isnan(number):
@@ -62,7 +64,7 @@ class RecordColumns:
         if len(needed) > left:
             words = f"feature {needed[-1]!r} is one too many: there are {self.width} columns for all of them"
             raise ValueError(f"{words}; let the first row name all features, with None for those that it lacks")
-        values = [name for name in new if isinstance(name, Value)][: left - len(needed)]
+        values = [name for name in new if isinstance(name, Value)][: max(left - len(needed) - self.kept, 0)]
         return self._places | {name: len(self._places) + i for i, name in enumerate([*needed, *values])}
 
     def row(self, x: dict[Any, Any]) -> Array:
@@ -79,28 +81,27 @@ class RecordColumns:
         numbers = self.numbers(x)
         self._places = self.places(numbers)
         for name, value in numbers.items():
-            if not isinstance(name, Value) and x[name] is not None and x[name] == x[name]:
+            if not isinstance(name, Value) and not is_missing(x[name]):
                 count, mean = self._means.get(name, (0, 0.0))
                 self._means[name] = count + 1, mean + value / (count + 1) - mean / (count + 1)
 
     @staticmethod
-    def kept(x: dict[Any, Any]) -> dict[Any, Any]:
-        """Return a dictionary that a file can hold: with plain values, and None for what is not a number."""
-        found = {name: plain(value) for name, value in x.items()}
-        return {name: None if value != value else value for name, value in found.items()}
+    def storable(x: dict[Any, Any]) -> dict[Any, Any]:
+        """Return a dictionary with plain values, and None for gaps."""
+        return {name: None if is_missing(value) else plain(value) for name, value in x.items()}
 
     def to_content(self) -> dict[str, Any]:
         """Return the state as JSON data."""
         names = [[name.feature, True, name.value] if isinstance(name, Value) else [name] for name in self._places]
-        if not all(type(name[0]) in (str, int) for name in names):
-            raise TypeError("only features whose names are text or whole numbers can be saved")
+        check_names(name[0] for name in names)
         means = [[name, *found] for name, found in self._means.items()]
-        return {"width": self.width, "names": names, "means": means}
+        return {"width": self.width, "kept": self.kept, "names": names, "means": means}
 
     @classmethod
     def from_content(cls, content: Any, width: int) -> RecordColumns:
         """Return the columns that :meth:`to_content` described, or raise what does not fit."""
-        found = cls(width)
+        kept = checked({"kept": whole(high=width, optional=True)}, {}, content)["kept"]  # older files have none
+        found = cls(width, kept or 0)
         names, means = content["names"], content["means"]
         if content["width"] != width or not isinstance(names, list) or len(names) > width:
             raise ValueError("the columns of its features do not fit")
@@ -118,9 +119,15 @@ class RecordColumns:
 
     def copy(self) -> RecordColumns:
         """Return columns of their own in the same state."""
-        other = RecordColumns(self.width)
+        other = RecordColumns(self.width, self.kept)
         other._places, other._means = dict(self._places), dict(self._means)
         return other
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Raise an error for the name of a feature that a file cannot hold."""
+    if not all(type(name) in (str, int) for name in names):
+        raise TypeError("only features whose names are text or whole numbers can be saved")
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ from squeak.core.state import ANY, LARGEST, checked, numbers, parts, seed, whole
 from squeak.core.types import Array, Rows
 from squeak.data.scaling import CLIP, robust_scale
 from squeak.online.stored import Columns, rearranged
-from squeak.online.stream import WARM_UP, Build, Stream, needs_rows, with_width_one
+from squeak.online.stream import WARM_UP, Build, Stream
+from squeak.online.widths import needs_rows, with_width_one
 
 REMEMBERED = 256
 """Rows of the uniform sample, and latest rows, that are kept."""
@@ -254,8 +255,8 @@ class ScaledStream(Stream):
         """Predict each row, then learn from it; returns the predictions."""
         n, at, predictions = n_rows(X), 0, np.zeros(targets.shape)
         while at < n:
-            after, seen = self.copy(), self.n_seen
-            part = slice(at, min(n, at + PART, at + self.memory.next_look - seen))
+            after, memory = self.copy(), self.memory
+            part = slice(at, min(n, at + PART, at + memory.next_look - memory.n_seen))
             said = after._learn_part(take(X, part), targets[part])
             predictions[at : at + len(said)] = said
             self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
@@ -266,10 +267,15 @@ class ScaledStream(Stream):
         """Predict one row, then learn from it."""
         if self.learner is None or self.memory.n_seen + 1 == self.memory.next_look:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
-        said = self._learn_row_watched(x, targets)
+        return super().learn_row(x, targets)
+
+    def _remember(self, x: Rows, targets: list[float]) -> None:
         self.memory.add_row(x, np.array(targets))
-        self._heed_alarm(x)
-        return said
+
+    def _straighten(self, x: Rows, targets: list[float]) -> None:
+        if self.memory.n_seen < self.n_seen:  # the learner has learned the row
+            self._remember(x, targets)
+        super()._straighten(x, targets)
 
     def _learn_part(self, X: Rows, targets: Array) -> Array:
         """Predict and learn rows up to a look at the scales or an alarm, and look where it is time.

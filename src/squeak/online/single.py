@@ -13,7 +13,7 @@ from squeak.core.saved import Parts
 from squeak.core.state import ANY, checked, numbers, plain
 from squeak.core.types import Array, Rows
 from squeak.online.checking import ChecksRows
-from squeak.online.records import RecordColumns
+from squeak.online.records import RecordColumns, check_names
 
 
 class SingleRows(ChecksRows):
@@ -166,7 +166,7 @@ class SingleRows(ChecksRows):
         """Keep a row by a name; beyond the limit the oldest is forgotten."""
         if sp.issparse(x) or not (isinstance(x, dict) or np.ndim(x) == 1):
             raise TypeError("only dense rows and dictionaries can wait for their targets")
-        row = RecordColumns.kept(x) if isinstance(x, dict) else np.array(x, dtype=np.float64)
+        row = RecordColumns.storable(x) if isinstance(x, dict) else np.array(x, dtype=np.float64)
         for column, value in row.items() if isinstance(row, dict) else enumerate(row.tolist()):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"column {column!r} of the row is {value}")
@@ -197,6 +197,7 @@ class SingleRows(ChecksRows):
             content["records"] = self._records.to_content()
         if self._waiting:
             rows = [row for row in self._waiting.values() if not isinstance(row, dict)]
+            check_names(name for row in self._waiting.values() if isinstance(row, dict) for name in row)
             arrays["pending_rows"] = np.array(rows).reshape(len(rows), -1 if rows else 0)
             content["pending"] = [
                 [name, list(row.items()) if isinstance(row, dict) else None] for name, row in self._waiting.items()

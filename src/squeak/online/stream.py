@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from squeak.core.kernels import Kernel, resolve
+from squeak.core.kernels import resolve
 from squeak.core.rows import check_same_kind, copy_rows, join, n_rows, same_rows, take, width_of
 from squeak.core.saved import Layout, Parts, RowsPiece
 from squeak.core.state import flag, numbers, seed, whole
@@ -20,6 +20,7 @@ from squeak.online.drift import LossWatch
 from squeak.online.losses import Loss
 from squeak.online.stored import Columns, Stored, checked_history, rearranged
 from squeak.online.trial import Trial
+from squeak.online.widths import needs_rows, with_width_one
 
 WARM_UP = (2, 8, 32, 128)
 """Where a width is to be learned from data.
@@ -65,11 +66,6 @@ class Learner(Protocol):
 
 Build = Callable[[Any, Rows, int, int], Learner]
 """(kernel, first rows, outputs, seed) ↦ a learner in its first state."""
-
-
-def needs_rows(kernel: Any) -> bool:
-    """Tell whether a width of the kernel is to be learned from rows."""
-    return isinstance(kernel, Kernel) and any(isinstance(value, str) for value in kernel.get_params().values())
 
 
 @dataclass(frozen=True)
@@ -214,9 +210,11 @@ class Stream(Stored):
                 warnings.warn(f"{doubt}: the kernel's width is set to 1", stacklevel=2)
         while at < n and self.learner is not None:
             part = slice(at, n if self.watch is None else min(n, at + WATCHED))
-            said = self._learn_watched(take(X, part), targets[part])
-            self._heed_alarm(X)
+            after = self if self.watch is None else self.copy()
+            said = after._learn_watched(take(X, part), targets[part])
+            after._heed_alarm(X)
             predictions[at : at + len(said)] = said
+            self.__dict__.update(after.__dict__)  # at once: an interrupt leaves the part learned or not
             at += len(said)
         return predictions
 
@@ -230,7 +228,7 @@ class Stream(Stored):
         seen = watch.see(said, targets[:left])
         if seen < len(said):
             said, after = self._learned(take(X, slice(0, seen)), targets[:seen])
-        self.__dict__.update(after, watch=watch)  # at once: an interrupt leaves the rows learned or not
+        self.__dict__.update(after, watch=watch)
         return said
 
     def _learned(self, X: Rows, targets: Array) -> tuple[Array, dict[str, Any]]:
@@ -240,13 +238,19 @@ class Stream(Stored):
         said: Array = learner.learn(self.as_seen(X), targets)
         return said if trial is None else trial.learn(X, targets, said), {"learner": learner, "trial": trial}
 
+    @property
+    def _is_alarmed(self) -> bool:
+        """Whether the watch has just raised an alarm, or a trial has come to its end."""
+        over = self.trial is not None and self.trial.left <= 0
+        return self.watch is not None and (self.watch.alarm is not None or over)
+
     def _heed_alarm(self, X: Rows) -> None:
         """Where the watch has just raised an alarm, begin anew beside what was; ``X``: some rows.
 
         Where a trial has come to its end, the better one of the two goes on.
         """
         watch = self.watch
-        if watch is None or (watch.alarm is None and (self.trial is None or self.trial.left)):
+        if watch is None or not self._is_alarmed:
             return
         if self.trial is not None:
             self._settle(self.trial)
@@ -279,9 +283,26 @@ class Stream(Stored):
         """Predict one row, then learn from it."""
         if self.warming or self.learner is None:
             return [float(value) for value in self.learn(x, np.array([targets]))[0]]
-        said = self._learn_row_watched(x, targets)
-        self._heed_alarm(x)
+        try:
+            said = self._learn_row_watched(x, targets)
+            self._remember(x, targets)
+            if self._is_alarmed:
+                after = self.copy()
+                after._heed_alarm(x)
+                self.__dict__.update(after.__dict__)  # at once: an interrupt leaves all of it done or nothing
+        except BaseException:
+            self._straighten(x, targets)
+            raise
         return said
+
+    def _remember(self, x: Rows, targets: list[float]) -> None:
+        """Take note of a single row that was learned."""
+
+    def _straighten(self, x: Rows, targets: list[float]) -> None:
+        """End a trial one side of which has not learned the last row, for an error or an interrupt came between."""
+        trial = self.trial
+        if trial is not None and (trial.left <= 0 or trial.before.n_seen != self.n_seen):
+            self._settle(trial)
 
     def _learn_row_watched(self, x: Rows, targets: list[float]) -> list[float]:
         """Predict and learn one row."""
@@ -373,11 +394,3 @@ class Stream(Stored):
             raise ValueError("the held rows do not fit")
         found["forgotten"] = found["forgotten"] or 0
         super()._take({name: value for name, value in found.items() if name != "n_seen"})
-
-
-def with_width_one(kernel: Any) -> Any:
-    """Return a kernel with 1 for every width that is to be learned from rows."""
-    from sklearn.base import clone
-
-    widths = {name: 1.0 for name, value in kernel.get_params().items() if isinstance(value, str)}
-    return clone(kernel, safe=False).set_params(**widths)

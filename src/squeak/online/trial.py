@@ -34,8 +34,8 @@ STAYS = 0.1
 """From this weight on, the stream as it was before the alarm stays."""
 
 
-PREFIX = "before_"
-"""What the names of the arrays of the stream as it was begin with in a file."""
+OWN, PREFIX = "trial_", "before_"
+"""What the names of a trial's own arrays, and of those of the stream as it was, begin with in a file."""
 
 
 class Trial(SharedWeights):
@@ -85,7 +85,7 @@ class Trial(SharedWeights):
 
     def parts_beside(self, resolved: Any) -> Parts:
         """Return the trial for a file; ``resolved``: the kernel of the stream that began anew."""
-        arrays, content = self.to_parts(PREFIX)
+        arrays, content = self.to_parts(OWN)
         earlier, content["before"] = self.before.to_parts()
         kernel = self.before.resolved
         content["resolved"] = None if kernel is resolved else stored_kernel(kernel)
@@ -103,7 +103,7 @@ class Trial(SharedWeights):
         known = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
         before.restore(known, content["before"], resolved, head)
         found = cls(before, stream.watch.bound)
-        found.set_parts(arrays, content, PREFIX)
+        found.set_parts(arrays, content, OWN if f"{OWN}weights" in arrays else PREFIX)  # as older files have it
         if before.learner is None or before.trial is not None or before.n_seen != stream.n_seen or found.left < 1:
             raise ValueError("the stream as it was before the alarm does not fit")
         return found

@@ -93,7 +93,7 @@ def refuse_mixed(labels: Any) -> None:
     for label in np.asarray(values, dtype=object).ravel().tolist():
         if isinstance(label, str):
             text = label
-        elif not _is_missing(label):
+        elif not is_missing(label):
             other = label
         if text is not None and other is not None:
             raise InputError(
@@ -102,8 +102,11 @@ def refuse_mixed(labels: Any) -> None:
             )
 
 
-def _is_missing(label: Any) -> bool:
-    return label is None or type(label).__name__ in ("NAType", "NaTType") or (label != label) is True
+def is_missing(value: Any) -> bool:
+    """Tell whether a value among objects is missing: None, NaN, NaT, or pandas' NA, which is not even unequal."""
+    unlike = value != value
+    known = isinstance(unlike, bool | np.bool_) and bool(unlike)
+    return known or value is None or type(value).__name__ == "NAType"
 
 
 def check_labels(labels: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from squeak.core.advice import InputError
+from squeak.core.checks import is_missing
 from squeak.core.types import Array, IntArray
 from squeak.data.columns import ColumnError, kind_of, numbers, texts
 from squeak.data.pieces import SKIP, Piece
@@ -89,16 +90,9 @@ def targets_as_numbers(pieces: Sequence[Piece]) -> tuple[Array, tuple[str, ...]]
 
 def _missing(y: Any) -> Any:
     if y.dtype.kind == "O":
-        bad = np.array([_is_missing(value) for value in y.ravel()]).reshape(y.shape)
+        bad = np.array([is_missing(value) for value in y.ravel()]).reshape(y.shape)
     elif y.dtype.kind in "mM":
         bad = np.isnat(y)
     else:
         bad = ~np.isfinite(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
     return bad.any(axis=1) if bad.ndim == 2 else bad
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas' NA is neither equal nor unequal
-        return True

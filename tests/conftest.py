@@ -111,6 +111,7 @@ LONG = (
     "graphs/test_weights.py::test_huge_and_tiny_weights[1e-120",
     "graphs/test_wide_weights.py::test_weights_of_any_size",
     "learners/test_auto.py::test_it_is_the_same_on_one_thread_and_on_two[None",
+    "learners/test_auto.py::test_noise_among_classes_is_hardly_worse_than_their_frequencies",
     "learners/test_auto.py::test_noise_is_no_worse_than_the_mean",
     "learners/test_baselines.py::test_scikit_learns_contract[BasicFalkon",
     "learners/test_baselines.py::test_scikit_learns_contract[Nytro",

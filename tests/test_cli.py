@@ -238,6 +238,7 @@ def test_show_prints_every_kind_of_file(tmp_path, monkeypatch, capsys):
         "one atom": squeak.Squeak(kernel=RBF(3.0), ridge=1.0, random_state=0).fit(X[:1]).dictionary_,
         "sampler": squeak.Kors(kernel=RBF(3.0), ridge=1.0, random_state=0).fit(X),
         "preprocessing": source.preprocessing,
+        "experts": squeak.LocalExperts(squeak.KernelRidge(RBF(3.0)), leaf_rows=100, random_state=0).fit(X, X[:, 0]),
         "automatic": squeak.AutoRegressor(max_atoms=10, random_state=0).fit(
             squeak.rows(pd.DataFrame({"x": X[:, 0] - 4, "kind": np.where(X[:, 1] > 0, "up", "d" * 99)}), X[:, 0])
         ),
@@ -246,6 +247,7 @@ def test_show_prints_every_kind_of_file(tmp_path, monkeypatch, capsys):
         "sparse": "largest entries",
         "text": "its kernel is code",
         "preprocessing": "12 columns become 12 numbers",
+        "experts": "LocalExperts",
         "automatic": "AutoRegressor",
     }
     for name, obj in objects.items():
@@ -255,13 +257,25 @@ def test_show_prints_every_kind_of_file(tmp_path, monkeypatch, capsys):
         assert words.get(name, "atoms") in printed.out
     for said in (
         "error on held-out rows",
-        "on all rows: the model",
+        "% of the model",
+        "all of these, by their weights: the model",
         "2 columns become 3 numbers",
         "one number for each of 2 values: ddd",
     ):
         assert said in printed.out
     assert "(x + " in printed.out  # and not x − -4
     assert "d" * 25 not in printed.out
+
+
+def test_a_fit_that_chooses_everything_knows_the_categories_of_all_rows(tmp_path, monkeypatch, capsys):
+    row = np.arange(20_600)
+    towns = np.where(row < 20_000, row % 21, 21 + row % 5)
+    pd.DataFrame({"town": [f"t{town}" for town in towns], "y": row % 7}).to_csv(tmp_path / "rows.csv", index=False)
+    options = ["fit", tmp_path / "rows.csv", "--target", "y", "--task", "regression", "--dry-run", "--out", "m.sqk"]
+    for more, words in (([], "26 values"), (["--kernel", "rbf", "--categories", "target"], "21 values")):
+        code, printed = run_here(monkeypatch, capsys, *options, *more)
+        assert code == 0, printed.err
+        assert words in printed.out
 
 
 def test_a_terminal_without_our_signs_is_no_error(folder, tmp_path):

@@ -88,7 +88,7 @@ def test_nested_calls_do_not_lock_up(monkeypatch):
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_what_runs_beside_the_body_gives_its_result(monkeypatch, threads):
     monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
-    with engine.beside(lambda: engine.map_ordered(abs, [-1, -2])) as asked:
+    with engine.beside(lambda _: engine.map_ordered(abs, [-1, -2])) as asked:
         squares = engine.map_ordered(lambda i: i * i, list(range(20)))
         assert asked() == asked() == [1, 2]
     assert squares == [i * i for i in range(20)]
@@ -98,7 +98,7 @@ def test_what_runs_beside_the_body_begins_before_it_is_asked_for(monkeypatch):
     monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
     begun, go_on = threading.Event(), threading.Event()
 
-    def slow() -> str:
+    def slow(_) -> str:
         begun.set()
         assert go_on.wait(60)
         return "done"
@@ -114,7 +114,7 @@ def test_what_runs_beside_runs_there_and_then_inside_of_the_pool(monkeypatch):
     monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
 
     def nested(i: int) -> int:
-        with engine.beside(lambda: i + 1) as asked:
+        with engine.beside(lambda _: i + 1) as asked:
             return asked()
 
     assert engine.map_ordered(nested, [1, 2, 3, 4]) == [2, 3, 4, 5]
@@ -123,12 +123,32 @@ def test_what_runs_beside_runs_there_and_then_inside_of_the_pool(monkeypatch):
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_errors_beside_the_body_and_in_it_are_raised(monkeypatch, threads, two_blas_threads):
     monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
-    with pytest.raises(ZeroDivisionError), engine.beside(lambda: 1 / 0) as asked:
+    with pytest.raises(ZeroDivisionError), engine.beside(lambda _: 1 / 0) as asked:
         asked()
-    with pytest.raises(KeyError), engine.beside(lambda: 1):
+    with pytest.raises(KeyError), engine.beside(lambda _: 1):
         raise KeyError
-    with engine.beside(lambda: 1) as asked:
+    with engine.beside(lambda _: 1) as asked:
         assert asked() == 1
+
+
+def test_what_runs_beside_is_told_that_the_body_has_ended(monkeypatch):
+    monkeypatch.setenv("SQUEAK_NUM_THREADS", "2")
+    begun, told = threading.Event(), threading.Event()
+
+    def patient(ended) -> None:
+        begun.set()
+        while not ended():
+            told.wait(0.001)
+        told.set()
+
+    def body() -> None:
+        with engine.beside(patient):
+            assert begun.wait(60)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        body()
+    assert told.wait(60)
 
 
 def test_a_nonsense_number_of_threads_is_refused(monkeypatch):

@@ -115,6 +115,14 @@ def test_gradients_in_blocks_are_those_of_all(table, rng):
         np.testing.assert_allclose(np.diag(whole), gradient_product(kernel, atoms, coef, many, False), rtol=1e-12)
 
 
+@pytest.mark.parametrize("most", [100, 130, 149])
+def test_no_more_atoms_are_kept_than_are_asked_for(table, most):
+    """Also where there are more rows than that, but not as many that are not held out."""
+    model = KernelBlend([RBF(1.5)], **{**QUICK, "max_atoms": most}).fit(*table)
+    assert max(len(part) for part in model.expansions_) <= most
+    assert model.score(*table) > 0.9
+
+
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_saved_and_loaded_it_predicts_the_same_bits(table, tmp_path, outputs):
     X, y = table

@@ -126,6 +126,10 @@ def test_too_few_rows_or_a_class_without_any_give_none():
     assert search("three classes", y=rare) is None
 
 
+def test_trees_that_nobody_wants_any_more_are_given_up():
+    assert search("one output", ended=lambda: True) is None
+
+
 def test_wide_tables_of_many_classes_have_fewer_rounds():
     """A round looks at rows times columns times classes numbers; fewer rounds are faster ones."""
     rounds = {
@@ -140,6 +144,8 @@ def test_wide_tables_of_many_classes_have_fewer_rounds():
         y = np.broadcast_to(1.0, (n, classes))
         model = boosting._model(y, columns, True, 0)
         assert (model.max_iter, model.learning_rate) == (steps, rate)
+    for classes, steps in ((50, 60), (500, 6), (5_000, 1)):  # no more trees than for fifty classes
+        assert boosting._model(np.broadcast_to(1.0, (4000, classes)), 3, True, 0).max_iter == steps
     assert boosting._model(np.broadcast_to(1.0, (4000, 50)), 3, False, 0).max_iter == 60  # for each output
 
 
@@ -152,6 +158,21 @@ def test_of_very_many_rows_some_are_drawn(monkeypatch):
     every = plain("one output")
     assert not np.array_equal(every.back_values, few.back_values)
     assert every.trees.value.size > few.trees.value.size  # more rows, more leaves
+
+
+@pytest.mark.parametrize("kind", ["two classes", "three classes"])
+def test_no_class_is_lost_where_rows_are_drawn(kind, monkeypatch):
+    monkeypatch.setattr(boosting, "MOST_ROWS", 120)
+    rare = np.full((400, 1), -1.0)
+    if kind == "three classes":
+        rare = np.where(np.arange(3) == (Y > 0)[:, None], 1.0, -1.0)
+    for row in (1, 2, 3, 4):
+        y = rare.copy()
+        y[row] = -1.0
+        y[row, -1] = 1.0
+        found = search(kind, y=y)
+        assert found.back_values.shape == (80, y.shape[1])
+        assert found.rows in (200, 201)
 
 
 def test_parts_of_a_file_that_do_not_fit_are_refused():
@@ -235,9 +256,11 @@ def test_trees_alone_are_a_model():
     """Where kernels see nothing, all of the weight may go to the trees."""
     rng = np.random.default_rng(0)
     noise = rng.uniform(-1, 1, (600, 6))
-    y = np.sign(noise[:, 0]) * np.sign(noise[:, 1]) * np.sign(noise[:, 2])
-    model = squeak.AutoRegressor(max_atoms=2, random_state=0).fit(noise, y)
-    assert np.isfinite(model.predict(noise)).all()
+    y = np.sign(noise[:, 0]) * np.sign(noise[:, 1])
+    model = squeak.AutoRegressor(max_atoms=2, random_state=0).fit(noise[:500], y[:500])
+    weights = {stage["model"]: stage["weight"] for stage in model.search_ if stage["stage"] == "all rows"}
+    assert max(weights, key=weights.get).endswith("boosted trees")
+    assert model.score(noise[500:], y[500:]) > 0.5
     assert model.kernel_ is not None
 
 

@@ -167,7 +167,7 @@ def test_numbers_by_the_thousand_are_no_classes(rng):
     X = rng.random((4000, 2))
     y = np.arange(4000) % 1500
     for given in ((X, y), (squeak.rows(X, y),)):
-        with pytest.raises(ValueError, match=r"1,500 or more different numbers.*KernelRidge predicts numbers"):
+        with pytest.raises(ValueError, match=r"1,500 or more different numbers.*KernelRidge predict numbers"):
             KernelClassifier(random_state=0).fit(*given)
 
 

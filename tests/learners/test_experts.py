@@ -75,6 +75,19 @@ def test_saved_and_loaded_it_predicts_the_same_bits(table, tmp_path, estimator):
     assert again.score(X, y) == model.score(X, y) > 0.5
 
 
+def test_a_regression_has_no_classes_and_nothing_of_a_fit_before(table, tmp_path):
+    X, y = table
+    model = LocalExperts(KernelClassifier(RBF(0.8), max_atoms=30), **QUICK).fit(X, y > 0)
+    assert hasattr(model, "classes_")
+    model.set_params(estimator=BLEND).fit(X, y)
+    assert not hasattr(model, "classes_")
+    assert hasattr(model, "back_values_")
+    model.set_params(estimator=RIDGE).fit(X, y)
+    assert not hasattr(model, "back_values_")
+    model.save(tmp_path / "m.sqk")
+    assert not hasattr(squeak.load(tmp_path / "m.sqk"), "classes_")
+
+
 def test_what_is_said_of_rows_kept_back_has_not_seen_them(table):
     """What is said of rows kept back stays as it is when one of their targets changes."""
     X, y = table

@@ -38,6 +38,7 @@ def test_slope_and_offsets_minimise_the_log_loss_of_platts_targets(classes, weig
     values = rng.standard_normal((300, 1 if classes == 2 else classes))
     values += 0.7 * (places[:, None] - 0.5 if classes == 2 else np.eye(classes)[places])
     w = rng.exponential(size=300) if weighted else np.ones(300)
+    w /= w.mean()
     slope, offsets = calibrated(values, places, classes, w if weighted else None)
     targets = smoothed(places, classes, w)
     F = np.hstack([np.zeros_like(values), values]) if classes == 2 else values
@@ -66,6 +67,7 @@ def test_slopes_of_several_models_minimise_the_log_loss_and_are_not_negative(cla
     """The wrong twins: slopes that may be negative have a lower loss, and equal slopes a higher one."""
     places, members = _members(classes)
     w = np.random.default_rng(1).exponential(size=500) if weighted else np.ones(500)
+    w /= w.mean()
     targets = smoothed(places, classes, w)
     full = [np.hstack([np.zeros_like(f), f]) if classes == 2 else f for f in members]
 
@@ -83,6 +85,14 @@ def test_slopes_of_several_models_minimise_the_log_loss_and_are_not_negative(cla
     assert found == pytest.approx(best.fun, rel=1e-7)
     assert minimize(loss, best.x).fun < found - 1e-2
     assert loss(np.append(np.full(4, slopes[0]), best.x[4:])) > found + 1.0
+
+
+def test_the_unit_of_the_weights_does_not_matter():
+    """Platt's targets count rows: weights that add up to 1 would be less than one row, and the targets near 1/2."""
+    places, members = _members(2)
+    w = np.random.default_rng(1).exponential(size=500)
+    one, other = (stacked(members, places, 2, unit * w) for unit in (1.0, 2.0**-20))
+    np.testing.assert_array_equal(np.append(*one), np.append(*other))
 
 
 def test_a_model_with_a_small_part_is_left_out_and_none_is_where_nothing_is_told():

@@ -147,8 +147,9 @@ def test_what_is_held_out_is_told_by_experts_that_have_not_seen_it(quick):
 def test_an_automatic_model_of_a_sample_says_what_it_did(quick):
     target, model = MODELS["auto"]
     model.fit(collection(made, target, "frame"))
-    *_, one, experts, trees = model.search_
+    *_, one, experts, trees, mixture = model.search_
     assert trees["rows"] == FEW
+    assert mixture["rows"] == N
     assert one["rows"] == FEW
     assert experts["rows"] == N
     assert experts["model"] == f"{model.tree_.n_leaves} local experts"

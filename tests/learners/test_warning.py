@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import squeak
-from squeak import KernelClassifier, KernelPCA, KernelRidge
+from squeak import AutoRegressor, KernelClassifier, KernelPCA, KernelRidge
 from squeak.kernels import RBF, Laplacian, Linear
 from squeak.learners.tuning import alpha_grid
 
@@ -51,6 +51,16 @@ def test_uneven_columns_are_named_once_with_the_cure(model, people):
 def test_no_word_where_columns_have_widths_of_their_own(kernel, people):
     X, y = people
     KernelRidge(kernel, alpha=1.0, max_atoms=50, random_state=0).fit(X, y)
+
+
+def test_automatic_models_tell_of_sources_that_nobody_scaled(people):
+    X, y = people
+    model = AutoRegressor(max_atoms=10, random_state=0)
+    with pytest.warns(UserWarning, match="'income' spreads .* rows of a source are learned as they come") as found:
+        model.fit(squeak.rows(X, y))
+    assert [warning.filename for warning in found] == [__file__]
+    model.fit(squeak.rows(X, y, scale="robust"))
+    model.fit(X, y)
 
 
 @pytest.mark.parametrize("scale", ["standard", "robust"])

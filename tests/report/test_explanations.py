@@ -10,8 +10,9 @@ from sklearn import inspection
 from sklearn.metrics import r2_score
 
 import squeak
-from squeak import KernelClassifier, KernelRidge
+from squeak import KernelClassifier, KernelRidge, LocalExperts
 from squeak.kernels import RBF
+from squeak.learners import KernelGradientDescent
 from squeak.report import partial_dependence, permutation_importance, relevance
 
 N = 600
@@ -178,6 +179,18 @@ def test_one_seed_one_answer_and_rows_are_bounded(model, frame, y):
     assert not np.array_equal(one.drops, other.drops)
 
 
+def test_local_experts_of_numbers_are_explained_as_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 2))
+    experts = LocalExperts(KernelRidge(RBF(1.0), max_atoms=40), leaf_rows=150, random_state=0).fit(
+        X, np.sin(X[:, 0])
+    )
+    found = permutation_importance(experts, X, np.sin(X[:, 0]), random_state=0)
+    assert found.metric == "R²"
+    assert found.score > 0.9
+    assert partial_dependence(experts, X, random_state=0)
+
+
 def test_what_cannot_be_explained_is_said(model, frame, y):
     with pytest.raises(ValueError, match="importance is measured against targets"):
         permutation_importance(model, frame)
@@ -226,6 +239,16 @@ class WithIntervals(KernelRidge):
     def predict_interval(self, X, coverage=0.9):
         guess = self.predict(X)
         return guess - 10 * coverage, guess + 10 * coverage
+
+
+def test_experts_that_do_not_know_their_errors_have_a_page_without_coverage(tmp_path):
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    experts = LocalExperts(KernelGradientDescent(RBF(1.0), max_iter=5), leaf_rows=150, random_state=0).fit(
+        X, X[:, 0]
+    )
+    page = squeak.report.write(experts, tmp_path / "r.html", X, X[:, 0]).read_text()
+    assert "True against predicted" in page
+    assert "Coverage of the intervals" not in page
 
 
 def test_coverage_is_shown_where_the_model_has_intervals(frame, y, tmp_path, monkeypatch):

@@ -79,7 +79,15 @@ def test_every_kind_of_saved_object_has_a_page(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["kernel-ridge", "kernel-classifier", "online", "random-feature-regressor", "random-feature-classifier"]
+    "kind",
+    [
+        "kernel-ridge",
+        "kernel-classifier",
+        "local-experts",
+        "online",
+        "random-feature-regressor",
+        "random-feature-classifier",
+    ],
 )
 def test_predictions_stand_beside_the_truth(kind, tmp_path):
     X, y, labels = numbers()

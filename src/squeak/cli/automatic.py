@@ -22,12 +22,16 @@ CHOSEN = {
 }
 """Options that ``--kernel auto`` has no use for."""
 
-FOR_AUTO: dict[str, Any] = {"scale": Scale.robust, "categories": Categories.auto, "missing": Missing.median}
-"""How rows are read for ``--kernel auto`` where the command line does not say."""
-
-
 MOST_ROWS, MOST_BYTES = 1_000_000, 2 * 2**30
 """More rows, or more bytes of them as numbers, are learned in passes where nobody says how."""
+
+FOR_AUTO: dict[str, Any] = {
+    "scale": Scale.robust,
+    "categories": Categories.auto,
+    "missing": Missing.median,
+    "learn_rows": MOST_ROWS,
+}
+"""How rows are read for ``--kernel auto`` where the command line does not say: as AutoRegressor reads a table."""
 
 
 def reason_for_passes(given: set[str]) -> str | None:

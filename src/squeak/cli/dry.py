@@ -24,7 +24,7 @@ def in_memory(source: Any, learner: Any, *, measure: bool = False) -> str:
     rows, width = weighed_rows(source), len(source.feature_names)
     unknown = f"all rows are held in memory, with {8 * width:,} bytes each"
     held = unknown if rows is None else f"about {quantity(memory_of_auto(rows, width, learner))}"
-    limit = "--time-budget sets a limit" if time_budget is None else f"nothing new is tried after {time_budget:g} s"
+    limit = "--time-budget limits the search" if time_budget is None else f"the search ends after {time_budget:g} s"
     lines = [
         *_recognised(source, classes),
         f"would do   {name}: kernels, metrics, penalties and local experts are compared on held-out rows",

@@ -304,8 +304,9 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     if "local experts" not in stages and rows > WHOLE * leaf_of(rows, learner.leaf_rows):
         stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
     limit = math.inf if learner.time_budget is None else learner.time_budget
-    if sum(stages[name] for name in grow.keys() & stages.keys()) > limit:  # nothing new is begun after it
-        stages = {"start": start, "reading": stages["reading"], "search and models": limit}
+    if sum(stages.get(name, 0.0) for name in grow) > limit:  # trees and one model take what they take
+        stages["kernels and metrics"] = min(stages["kernels and metrics"], max(limit, growing * more))
+        stages.pop("local experts", None)
     memory = memory_of_auto(rows, width, learner)
     return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)
 

@@ -104,7 +104,11 @@ def fit(
         ),
     ] = None,
     time_budget: Annotated[
-        float | None, typer.Option(help="With --kernel auto, how many seconds pass until nothing new is tried.")
+        float | None,
+        typer.Option(
+            help="With --kernel auto, how many seconds pass until nothing new is tried. Boosted trees and one "
+            "model of all rows are learned in any case."
+        ),
     ] = None,
     trees: Annotated[
         bool, typer.Option(help="With --kernel auto, whether boosted trees may be a part of the model.")

@@ -52,12 +52,16 @@ MORE = "`squeak report` writes a page that says more"
 
 def searched(learner: Any) -> list[str]:
     """Return lines about what an automatic learner tried, and about what limits it."""
-    tried = [
-        f"    {stage['error']:.4f}  {stage['model']}{', on all rows: the model' * (stage['stage'] == 'all rows')}"
-        for stage in learner.search_
-    ]
+    tried = [f"    {stage['error']:.4f}  {stage['model']}{_part(stage)}" for stage in learner.search_]
     head = "  error on held-out rows, divided by the error of a constant prediction:"
     return [head, *tried, *(f"  {limit}" for limit in learner.limits_)]
+
+
+def _part(stage: dict[str, Any]) -> str:
+    """Return what a model that was tried is to the model that was learned."""
+    if stage["stage"] == "all rows":
+        return f", on all rows: {stage['weight']:.0%} of the model"
+    return ": the model" if stage["stage"] == "mixture" else ""
 
 
 def _chosen(model: Any) -> list[str]:

@@ -113,7 +113,12 @@ class Columns(Chosen):
         typer.Option(help="What a missing value is replaced by; `squeak fit` uses median without --kernel."),
     ] = Missing.none
     learn_rows: Annotated[
-        int, typer.Option(min=1, help="From how many rows the scales and categories are learned.")
+        int,
+        typer.Option(
+            min=1,
+            help="From how many rows the scales and categories are learned; `squeak fit` uses a "
+            "million without --kernel.",
+        ),
     ] = 20_000
     max_categories: Annotated[
         int, typer.Option(min=1, help="The largest number of different values that a text column may have.")

@@ -103,11 +103,10 @@ def refuse_mixed(labels: Any) -> None:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value stands for a gap: None, NaN, or what pandas has for them."""
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas' NA is neither equal nor unequal
-        return True
+    """Tell whether a value among objects is missing: None, NaN, NaT, or pandas' NA, which is not even unequal."""
+    unlike = value != value
+    known = isinstance(unlike, bool | np.bool_) and bool(unlike)
+    return known or value is None or type(value).__name__ == "NAType"
 
 
 def check_labels(labels: Any) -> None:

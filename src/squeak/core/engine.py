@@ -136,26 +136,29 @@ def map_ordered(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 @contextmanager
-def beside(function: Callable[[], R]) -> Iterator[Callable[[], R]]:
+def beside(function: Callable[[Callable[[], bool]], R]) -> Iterator[Callable[[], R]]:
     """Run ``function`` on a thread of the pool while the body runs on the others; the body asks for its result.
 
     With one thread, and inside of a pool thread, it runs before the body. If the body ends with an error, the
-    function is dropped if it has not begun.
+    function is dropped if it has not begun; else it can ask, by what it is given, whether the body has ended.
     """
     if thread_count() <= 1 or getattr(_inside, "worker", False):
-        result = map_ordered(lambda run: run(), [function])[0]
+        result = map_ordered(function, [lambda: False])[0]
         yield lambda: result
         return
 
+    ended = threading.Event()
+
     def run() -> R:
         _inside.worker = True
-        return function()
+        return function(ended.is_set)
 
     with single_blas():
         future = _pool(thread_count()).submit(run)
         try:
             yield future.result
         finally:
+            ended.set()
             future.cancel()
 
 

@@ -45,12 +45,14 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     Parameters
     ----------
     time_budget : float, optional
-        The number of seconds after which nothing new is tried. Local experts are left out if they would take
-        longer. With a time budget, the result depends on the speed of the machine.
+        The number of seconds after which nothing new is tried: the search for kernels and metrics ends, and local
+        experts are left out if they would take longer. Boosted trees and one model of all rows are fitted in any
+        case, so that a fit may take longer than that. With a time budget, the result depends on the speed of the
+        machine.
     max_atoms : int, optional
-        The largest number of atoms (rows kept) for each kernel. By default every row is an atom in local experts
-        and in tables of up to 8,000 rows, and a model of all rows of a larger table has 1,000 atoms. Fewer atoms
-        make the model smaller and predictions quicker.
+        The largest number of atoms (rows kept) for each kernel. By default every row is an atom in tables and local
+        experts of up to 8,000 rows, and a model of more rows has 1,000 atoms. Fewer atoms make the model smaller
+        and predictions quicker.
     leaf_rows : int, optional
         The largest number of rows of a local expert: 5,000 by default, and 4,000 in tables of more than 25,000
         rows. A table of up to 1.6 times as many rows has no local experts.
@@ -70,7 +72,8 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     search_ : list of dict
         Everything that was tried: stage, model, rows, atoms, alpha, the error on the held-out rows (as a part of
         the targets' standard deviation), seconds, and the weight in the final model (of classes, the part of the
-        logits).
+        logits). Models of all rows are blends, so that their alpha is NaN. The last line, of the stage "mixture",
+        is the final model: its weights were chosen on the same held-out rows.
     limits_ : list of str
         What stands in the way of a smaller error, in words.
     preprocessing_ : Preprocessing
@@ -115,6 +118,7 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
             experts are fitted to all rows as those of :class:`LocalExperts` are.
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
+            Their unit does not matter. Standard deviations and intervals count all rows alike.
 
         Returns
         -------
@@ -241,6 +245,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
         y : array of shape (n,)
             Classes: numbers, text or truth values.
         sample_weight : array of shape (n,), optional
+            Their unit does not matter.
 
         Returns
         -------

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d
 
 from squeak.core import state
 from squeak.core.advice import InputError
-from squeak.core.checks import check_flag, check_positive, check_whole
+from squeak.core.checks import check_flag, check_positive, check_whole, is_missing
 from squeak.core.constructors import parameters
 from squeak.core.places import elsewhere
 from squeak.core.progress import Job
@@ -33,6 +33,7 @@ from squeak.learners.leaves import shared
 from squeak.learners.rows import RowLearner
 from squeak.learners.splits import SplitTree
 from squeak.learners.tried import Search
+from squeak.learners.warning import warn_if_unscaled
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class AutoLearner(RowLearner):
         "trees_": NestedPiece(Trees, optional=True),
     }
 
+    _for_text: ClassVar[str] = "a table, such as pandas.DataFrame(X), may have columns of text"
+
     time_budget: float | None = None
     max_atoms: int | None = None
     leaf_rows: int | None = None
@@ -154,13 +157,15 @@ class AutoLearner(RowLearner):
             beyond, values = Beyond(source, found.n_all, found.numbers, seed), found.values
             found, targets = found.rows, None
         rows, targets = found.X, found.y if targets is None else targets
+        if isinstance(X, RowSource):
+            warn_if_unscaled(rows, X)
         if not classes:
             targets = as_numbers(targets)
             check_finite(targets, "y")
         if weight is not None:
             weight = np.asarray(weight, dtype=np.float64)
             some = np.flatnonzero(weight)
-            rows, targets, weight = rows[some], targets[some], weight[some]
+            rows, targets, weight = rows[some], targets[some], weight[some] / weight[some].mean()
         if classes and values is None:
             values = np.unique(targets)
         return Table(rows, targets, weight, seed, values, beyond)
@@ -174,21 +179,23 @@ class AutoLearner(RowLearner):
             refuse_hidden(values, name)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: give y, or a source with a target")
+        given = np.asarray(y)
+        gaps = [is_missing(one) for one in given.ravel()] if given.dtype == object else []
+        if True in gaps:
+            row = gaps.index(True) * len(given) // given.size
+            raise ValueError(f"row {row} of y is missing: drop rows without a target first")
         numeric = not isinstance(self, ClassifierMixin)
         if table is None:
             if numeric and np.asarray(y).dtype.kind in "OUS":
                 y = as_numbers(y)
             checks: Any = {"multi_output": numeric, "y_numeric": numeric, "ensure_all_finite": "allow-nan"}
-            X, y = validate_data(self, X, y, **checks, **self._forms())
+            X, y = self._validated(X, y, **checks)
         else:
             self.feature_names_in_ = np.array(table.column_names, dtype=object)
             self.n_features_in_ = len(table.column_names)
             y = as_numbers(y) if numeric else column_or_1d(y, warn=True)
         y = np.asarray(y)
         check_finite(y, "y")
-        gaps = [place for place, one in enumerate(y) if one is None or one != one] if y.dtype == object else ()
-        if gaps:
-            raise ValueError(f"row {gaps[0]} of y is missing: drop rows without a class first")
         n = table.num_rows if table is not None else len(X)
         if not n:
             raise ValueError("there are no rows")
@@ -200,7 +207,7 @@ class AutoLearner(RowLearner):
             if weight.shape != (n,) or (weight < 0).any() or not weight.sum() > 0:
                 raise ValueError("sample_weight must have a number from 0 on for every row, and not only zeros")
         how: Any = {"scale": "robust", "missing": "median", "learn_rows": n, "max_categories": 10_000}
-        categories = "auto" if y.ndim == 1 else "onehot"
+        categories = "auto" if y.size == n else "onehot"  # several targets would give each value several means
         return rows(X, target=y, categories=categories, **how), y
 
     def _compose(self, table: Table, y: Array) -> Composed:
@@ -282,7 +289,7 @@ class AutoLearner(RowLearner):
     def _rows_for(self, X: Any) -> Rows:
         if not isinstance(X, Block | RowSource) and self.__sklearn_is_fitted__() and as_table(X) is None:
             refuse_hidden(X)
-            X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", **self._forms())
+            X = self._validated(X, "no_validation", reset=False, ensure_all_finite="allow-nan")
         return super()._rows_for(X)
 
     def _values(self, X: Any) -> Array:

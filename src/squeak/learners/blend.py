@@ -177,7 +177,7 @@ class KernelBlend(MultiOutputMixin, RegressorMixin, PredictsBlocks, RowLearner):
         held = Held.split(rows, targets, data.weight, self.search_atoms, generator_at(seed, SAMPLE, 0), back)
         few = held.first(SEARCH_ROWS, SEARCH_ROWS // 4)
         full = held.with_atoms(atoms_for(len(rows), self.max_atoms))
-        every = full.n_atoms == len(full.X)
+        every = atoms_for(len(rows), self.max_atoms) >= len(rows)
         starts = list(DEFAULT_KERNELS if self.kernels is None else self.kernels)
         clear = CLEAR * float(np.average(np.square(few.y_back).sum(axis=1), weights=few.weight_back))
 

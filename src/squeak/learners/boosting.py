@@ -6,7 +6,7 @@ not depend on the version of scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -31,7 +31,8 @@ RATE, FAST_RATE = 0.05, 0.1
 """The learning rate, and that of fewer rounds. With larger ones the trees of many classes diverge."""
 
 FIRST_STEPS, GROWTH, LAST = 60, 2, 0.8
-"""Rounds that are tried first, and by how much they grow while the error is least after this part of them."""
+"""Rounds that are tried first (fewer where very many classes would make more than :data:`MOST_TREES`), and by
+how much they grow while the error is least after this part of them."""
 
 DEPTH, LEAVES = 8, 64
 """Splits between the root of a tree and a leaf at most, and leaves of a tree at most."""
@@ -177,15 +178,25 @@ class Boosted:
         For every model, the rounds of least squared error on the held-out rows.
     back_values : array of shape (held-out rows, outputs)
         What models that have not seen them say of the held-out rows; of classes, the logits of probabilities.
+    rows : int
+        How many rows the trees have learned from.
     """
 
     trees: Trees
     steps: list[int]
     back_values: Array
+    rows: int
 
     @classmethod
     def search(
-        cls, X: Array, y: Array, weight: Array | None, back: BoolArray, classes: bool, seed: int
+        cls,
+        X: Array,
+        y: Array,
+        weight: Array | None,
+        back: BoolArray,
+        classes: bool,
+        seed: int,
+        ended: Callable[[], bool] = lambda: False,
     ) -> Boosted | None:
         """Return trees after as many rounds as serve the held-out rows best.
 
@@ -199,35 +210,38 @@ class Boosted:
         classes : bool
             Whether the targets are classes: one column of −1 and 1 for two of them, and a column for each of more.
         seed : int
+        ended : function
+            Tells whether nobody wants the trees any more.
 
         Returns
         -------
         Boosted, or None
-            None where there are too few rows to learn from, or none of some class.
+            None where there are too few rows to learn from, or none of some class, or nobody wants the trees.
         """
         fit = np.flatnonzero(~back)
         if len(fit) < FEWEST_ROWS or (classes and not _all_classes(y[fit])):
             return None
-        every = np.arange(len(X))
+        every, targets = np.arange(len(X)), _targets(y, classes)
         if len(fit) > MOST_ROWS:
-            some = generator_at(seed, SAMPLE, 12).permutation(len(fit))
-            fit = np.sort(fit[some[:MOST_ROWS]])
+            fit = _drawn(fit, targets[0] if classes else None, seed)
             every = np.sort(np.append(fit, np.flatnonzero(back)))
         models, steps, said = [], [], []
         # One thread: those of OpenMP wait for each other without rest, and crawl where others use the cores.
         with threadpool_limits(1, user_api="openmp"):
-            for output, target in enumerate(_targets(y, classes)):
+            for output, target in enumerate(targets):
                 truth = y[back] if classes else y[back][:, [output]]
                 rounds, values = _rounds(
-                    _model(y[every], X.shape[1], classes, seed), X, target, weight, fit, back, truth
+                    _model(y[every], X.shape[1], classes, seed), X, target, weight, fit, back, truth, ended
                 )
+                if ended():
+                    return None
                 model = _model(y[every], X.shape[1], classes, seed).set_params(max_iter=rounds)
                 models.append(_fitted(model, X, target, weight, every))
                 steps.append(rounds)
                 said.append(values)
             trees = _centred(_arrays(models, X[every[:1]]), X[every])
             _check(trees, models, X[every[:100]])
-        return cls(trees, steps, np.concatenate(said, axis=1))
+        return cls(trees, steps, np.concatenate(said, axis=1), len(every))
 
 
 def _model(y: Array, columns: int, classes: bool, seed: int) -> Any:
@@ -236,7 +250,8 @@ def _model(y: Array, columns: int, classes: bool, seed: int) -> Any:
 
     kind = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
     trees = min(float(MOST_TREES), MOST_NUMBERS / (len(y) * columns)) / y.shape[1]
-    steps = max(FIRST_STEPS, min(STEPS if len(y) >= SMALL else SMALL_STEPS, int(trees)))
+    fewest = max(1, min(FIRST_STEPS, MOST_TREES // y.shape[1]))
+    steps = max(fewest, min(STEPS if len(y) >= SMALL else SMALL_STEPS, int(trees)))
     return kind(
         learning_rate=RATE if steps == STEPS else FAST_RATE,
         max_iter=steps,
@@ -255,6 +270,13 @@ def _targets(y: Array, classes: bool) -> list[Array]:
     return [(y[:, 0] > 0).astype(np.int64) if y.shape[1] == 1 else y.argmax(axis=1)]
 
 
+def _drawn(rows: IntArray, classes: Array | None, seed: int) -> IntArray:
+    """Return :data:`MOST_ROWS` of some rows, and with them a row of each class that would be lost; in order."""
+    order = rows[generator_at(seed, SAMPLE, 12).permutation(len(rows))]
+    first = order[:0] if classes is None else order[np.unique(classes[order], return_index=True)[1]]
+    return np.union1d(order[:MOST_ROWS], first)
+
+
 def _all_classes(y: Array) -> bool:
     """Return whether each class has a row."""
     return bool((y.max(axis=0) > 0).all() and (y.min(axis=0) < 0).all())
@@ -265,7 +287,14 @@ def _fitted(model: Any, X: Array, target: Array, weight: Array | None, rows: Int
 
 
 def _rounds(
-    model: Any, X: Array, target: Array, weight: Array | None, fit: IntArray, back: BoolArray, truth: Array
+    model: Any,
+    X: Array,
+    target: Array,
+    weight: Array | None,
+    fit: IntArray,
+    back: BoolArray,
+    truth: Array,
+    ended: Callable[[], bool],
 ) -> tuple[int, Array]:
     """Return the rounds of least squared error on the held-out rows, and what the model says of these then.
 
@@ -277,7 +306,7 @@ def _rounds(
     while True:
         _fitted(model.set_params(max_iter=rounds), X, target, weight, fit)
         best, values = _best(model, X[back], truth, beside)
-        if best < LAST * rounds or rounds >= most:
+        if best < LAST * rounds or rounds >= most or ended():
             return best, values
         rounds = min(GROWTH * rounds, most)
 

@@ -171,7 +171,8 @@ def stacked(
     >>> slopes.round(1).tolist()
     [2.0, 1.0, 0.0]
     """
-    weight = np.ones(len(places)) if weight is None else weight
+    # Platt's targets count rows: weights that are 1 on average do not depend on their unit
+    weight = np.ones(len(places)) if weight is None else weight / weight.mean()
     targets = smoothed(places, classes, weight)
     free = np.arange(1, classes) if classes == 2 else np.arange(classes)
     sizes = [weight @ np.square(values).sum(axis=1) / weight.sum() for values in members]

@@ -226,7 +226,9 @@ def _check_not_numbers(classes: Any) -> None:
     if classes.dtype.kind in "fiu" and len(classes) > MOST_NUMBERS:
         raise InputError(
             f"the target has {len(classes):,} or more different numbers, each a class of its own",
-            Advice("{} predicts numbers", "task", "regression", python="KernelRidge predicts numbers"),
+            Advice(
+                "{} predicts numbers", "task", "regression", python="AutoRegressor and KernelRidge predict numbers"
+            ),
             "make them text if they are names",
         )
 

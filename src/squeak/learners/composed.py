@@ -6,6 +6,7 @@ Every choice is made on the same rows, which are held out from the fits that are
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,22 +16,15 @@ from squeak.core import engine
 from squeak.core.progress import Job
 from squeak.core.seeds import SAMPLE, generator_at
 from squeak.core.types import Array, BoolArray, IntArray
-from squeak.learners.blend import (
-    DEFAULT_KERNELS,
-    LEAST_WEIGHT,
-    KernelBlend,
-    atoms_for,
-    convex_weights,
-    trusted_part,
-)
-from squeak.learners.boosting import Boosted, Trees, coded_chances
-from squeak.learners.calibration import stacked
+from squeak.learners.blend import DEFAULT_KERNELS, KernelBlend, atoms_for
+from squeak.learners.boosting import FEWEST_ROWS, Boosted, Trees, coded_chances
 from squeak.learners.choice import Costs
 from squeak.learners.data import SourceTraining
 from squeak.learners.expansion import Expansion
 from squeak.learners.experts import LocalExperts
 from squeak.learners.leaf_passes import enough_rows
 from squeak.learners.metric import Held, Trial, gradient_product, tuned
+from squeak.learners.mixed import added_up, averaged
 from squeak.learners.regions import HeldOut
 from squeak.learners.splits import SplitTree
 from squeak.learners.spread import constant, spread_of
@@ -149,18 +143,14 @@ def compose(
     n = len(y) if beyond is None else beyond.n
     leaf_rows = leaf_of(n, leaf_rows)
     rng = generator_at(seed, SAMPLE, 10)
-    centred = y - np.average(y, axis=0, weights=weight)
-    size = float(np.sqrt(np.average(np.square(centred), axis=0, weights=weight).sum()))
-    if n < FEWEST or not size > 0.0 or not np.ptp(X, axis=0).any():
-        why = (
-            "there are too few rows"
-            if n < FEWEST
-            else "all targets are equal"
-            if not size > 0.0
-            else "rows are alike"
-        )
+    equal = not np.ptp(y, axis=0).any()
+    if n < FEWEST or equal or not np.ptp(X, axis=0).any():
+        alike = "all targets are equal" if equal else "rows are alike"
+        why = "there are too few rows" if n < FEWEST else alike
         search.limits.append(f"{why}: the mean is all that was learned")
         return _mean_only(X, y, weight)
+    centred = y - np.average(y, axis=0, weights=weight)
+    size = float(np.sqrt(np.average(np.square(centred), axis=0, weights=weight).sum()))
     held_out = min(MOST_BACK, max(round(BACK * n), min(n // 3, ENOUGH_BACK)))
     if beyond is None:
         back = np.zeros(n, dtype=bool)
@@ -178,9 +168,9 @@ def compose(
 
     expect(A_SEARCH * min(n, SEARCH_ROWS) / SEARCH_ROWS, 2)
 
-    def boost() -> tuple[Boosted | None, float]:
+    def boost(ended: Callable[[], bool]) -> tuple[Boosted | None, float]:
         began = time.monotonic()
-        grown = Boosted.search(X, y, weight, back, classes, seed) if trees else None
+        grown = Boosted.search(X, y, weight, back, classes, seed, ended) if trees else None
         return grown, time.monotonic() - began
 
     with engine.beside(boost) as grown_trees:
@@ -237,10 +227,12 @@ def compose(
         rounds = sum(boosted.steps)
         said = coded_chances(values[-1]) if classes else values[-1]
         error = _error(said, y[back], weight, back) / size
-        search.stages.append(Stage("all rows", f"{rounds} {BOOSTED}", len(y), 0, np.nan, error, growing))
+        search.stages.append(Stage("all rows", f"{rounds} {BOOSTED}", boosted.rows, 0, np.nan, error, growing))
+    elif trees and np.count_nonzero(~back) >= FEWEST_ROWS:
+        search.limits.append("there are no boosted trees: some class has no row beside those that are held out")
     mean = np.average(y[~back], axis=0, weights=None if weight is None else weight[~back])
     beside = None if weight is None else weight[back]
-    mixed = (_stacked if classes else _averaged)(values, y[back], mean, beside)
+    mixed = (added_up if classes else averaged)(values, y[back], mean, beside)
     shares = mixed.shares
     kept = len(search.stages) - len(values)
     for place, share in enumerate(mixed.told[:-1]):
@@ -254,6 +246,9 @@ def compose(
     grown = boosted.trees.times(float(shares[-2])) if boosted is not None and shares[-2] else None
     if shares[-1] or not (everywhere or any(experts)):
         everywhere.append(constant(X, float(shares[-1]) * mean))
+    sizes = map(len, [*everywhere, *(one for expert in experts for one in expert)])
+    error = _error(mixed.said, y[back], weight, back) / size
+    search.stages.append(Stage("mixture", "all of these, by their weights", n, sum(sizes), np.nan, error, 0.0, 1.0))
     say_limits(search, found, mixed.told)
     spread, scores = spread_of(found[0].kernel, X[back], y[back] - mixed.said, seed)
     slopes = gradient_product(found[0].kernel, tuning.atoms, found[0].coef, tuning.X[:4000], full=False)
@@ -269,43 +264,6 @@ def compose(
         np.flatnonzero(back),
         np.asarray(slopes * X.var(axis=0)),
     )
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """How models are mixed: f = Σ_b share_b f_b + (the last share)·mean; classes lack their offsets yet."""
-
-    shares: Array
-    told: Array
-    """The same as parts of 1, for people."""
-    back_scores: Array
-    """What the mixture says of the held-out rows."""
-    said: Array
-    """The same as targets: of classes, 2·p − 1 with their probabilities p."""
-
-
-def _averaged(values: list[Array], y: Array, mean: Array, weight: Array | None) -> Mixed:
-    """Return weights w ≥ 0 of least squared error on held-out rows; the mean has what is not trusted."""
-    values = [*values, np.broadcast_to(mean, values[0].shape)]
-    shares = convex_weights(values, y, weight)
-    shares[:-1] *= trusted_part(np.asarray(np.tensordot(shares, values, axes=1)), mean, y, weight)
-    shares[-1] = 1.0 - shares[:-1].sum()
-    said = np.asarray(sum(share * one for share, one in zip(shares, values, strict=True)))
-    return Mixed(shares, shares, said, said)
-
-
-def _stacked(values: list[Array], y: Array, mean: Array, weight: Array | None) -> Mixed:
-    """Return slopes of least log loss on held-out rows; offsets, which the mean is a part of, come later."""
-    two = y.shape[1] == 1
-    places = (y[:, 0] > 0).astype(np.int64) if two else y.argmax(axis=1)
-    slopes, offsets = stacked(values, places, 2 if two else y.shape[1], weight, LEAST_WEIGHT)
-    logits = np.asarray(sum(slope * one for slope, one in zip(slopes, values, strict=True)))
-    said = coded_chances(logits + offsets)
-    trusted = trusted_part(said, mean, y, weight)
-    sizes = slopes * [float(np.std(one, axis=0).mean()) for one in values]
-    told = np.append(trusted * sizes / (sizes.sum() or 1.0), 0.0)
-    told[-1] = 1.0 - told.sum()
-    return Mixed(np.append(trusted * slopes, 0.0), told, trusted * logits, said)
 
 
 def _searched(

@@ -242,7 +242,12 @@ def as_numbers(y: Any) -> Array:
         words = next((value for value in given if isinstance(value, str)), given[0])
         raise InputError(
             f"the target holds {words!r}, which is not a number: a regression predicts numbers",
-            Advice("{} learns classes", "task", "classification", python="KernelClassifier learns classes"),
+            Advice(
+                "{} learns classes",
+                "task",
+                "classification",
+                python="AutoClassifier and KernelClassifier learn classes",
+            ),
         ) from None
 
 

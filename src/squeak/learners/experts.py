@@ -177,7 +177,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         given = {} if back is None else {"back": back}
         told = None if classes else some_rows(len(slopes.X), seed)
         tasks = [
-            Task(with_width(estimator, data.X, rows), data, given, beside, rows, self.classes_, seed, leaf, told)
+            Task(with_width(estimator, data.X, rows), data, given, beside, rows, self._labels, seed, leaf, told)
             for leaf, rows in enumerate(leaves)
         ]
         with place() as here, progress("local experts", "experts", len(tasks), Job.now is not None) as bar:
@@ -198,7 +198,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
 
     def _split(self, data: ArrayTraining, kernel: Any, seed: int, leaf_rows: int) -> tuple[Slopes, list[IntArray]]:
         """Set the tree, and return the slopes that it is of and the rows of every leaf."""
-        slopes = Slopes.of(data, self.classes_, kernel, seed)
+        slopes = Slopes.of(data, self._labels, kernel, seed)
         with engine.single_blas():  # as in threads: the bits of BLAS's own threads depend on their number
             self.tree_, leaves = grown(slopes.X, slopes.directions, leaf_rows, self.margin)
         return slopes, leaves
@@ -212,10 +212,10 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         _, leaves = self._split(few, kernel, seed, most)
         sizes = np.array([len(rows) for rows in leaves]) / part * few.X[0].nbytes
         told = back
-        if back is None and self.classes_ is None:
+        if back is None and self._labels is None:
             most = len(found.numbers) if isinstance(estimator, KernelBlend) else TOLD
             told = HeldOut(seed, None, np.sort(found.numbers)[:most])
-        how = (estimator, kernel, self.leaf_rows, self.margin, self.classes_, seed, beside, told)
+        how = (estimator, kernel, self.leaf_rows, self.margin, self._labels, seed, beside, told)
         regions = Regions(data, self.tree_, *how).all(sizes)
         self.tree_ = grafted(self.tree_, [region.tree for region in regions])
         self.experts_ = [expert for region in regions for expert in region.experts]
@@ -239,7 +239,9 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
 
         ``back``: if it tells rows of a source by their places, these are not gathered, however few they are.
         """
-        self.preprocessing_, self.classes_, self._told = None, None, None
+        for name in ("classes_", "back_values_"):
+            self.__dict__.pop(name, None)
+        self.preprocessing_, self._told = None, None
         source: SourceTraining | None = None
         data: ArrayTraining | Sample
         if isinstance(X, SourceTraining):
@@ -262,6 +264,11 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         return source, data
 
     @property
+    def _labels(self) -> Any:
+        """The classes; None of a regression, which has no ``classes_``."""
+        return getattr(self, "classes_", None)
+
+    @property
     def _flat(self) -> list[Expansion]:
         return [one for expert in self.experts_ for one in expert]
 
@@ -279,8 +286,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         self.experts_ = [
             [one for one, owner in zip(flat, owners, strict=True) if owner == leaf] for leaf in range(leaves)
         ]
-        self.classes_ = found["classes_"]
-        if self.classes_ is not None and outputs != {scores_of(self.classes_)}:
+        if self._labels is not None and outputs != {scores_of(self.classes_)}:
             raise ValueError("the experts do not fit the classes")
         self.preprocessing_, self._told = found["preprocessing_"], found["_errors"]
         if found["_errors"] is not None and not found["_errors"].fits(self.tree_.columns, *outputs):
@@ -301,7 +307,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         return [Experts(self.tree_, self.experts_)]
 
     def _answers(self) -> Answers:
-        if self.classes_ is None:
+        if self._labels is None:
             return Numbers(self.dimensions_ == 1)
         return Classes(self.classes_, 1.0 if self.logistic_ else None)
 
@@ -323,7 +329,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         """
         rows = self._rows_for(X)
         values = self._values(rows)
-        if self.classes_ is not None:
+        if self._labels is not None:
             if return_std:
                 raise ValueError("return_std is for regression; these are classes")
             return self.classes_[
@@ -376,7 +382,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         -------
         float
         """
-        measure = r2_score if self.classes_ is None else accuracy_score
+        measure = r2_score if self._labels is None else accuracy_score
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -29,6 +29,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 class RowLearner(StoredLearner):
     """Base of all learners: rows and targets are checked before anything is learned."""
 
+    _for_text: ClassVar[str] = "squeak.rows(X, y) makes numbers of columns of text"
+    """What to do about text in rows that are to be numbers."""
+
     random_state: RandomState = None
 
     def _own_kernel(self) -> Any:
@@ -51,6 +54,15 @@ class RowLearner(StoredLearner):
         sparse = self.__sklearn_tags__().input_tags.sparse
         return {"accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32]}
 
+    def _validated(self, X: Any, y: Any, **checks: Any) -> Any:
+        """Return rows and targets in memory as scikit-learn checks them."""
+        try:
+            return validate_data(self, X, y, **self._forms(), **checks)
+        except ValueError as error:
+            if not str(error).startswith("could not convert string"):
+                raise
+            raise ValueError(f"{error}; {self._for_text}") from None
+
     def _array(self, X: Any, y: Any, weight: Any, targets: bool = True, **checks: Any) -> ArrayTraining:
         """Check rows, targets and weights in memory, in scikit-learn's way; ``targets`` False: there are none."""
         encoding = self._given_encoding()
@@ -63,19 +75,8 @@ class RowLearner(StoredLearner):
         if targets:
             check_finite(y, "y")
         if self._vectors():
-            try:
-                found = validate_data(
-                    self,
-                    X,
-                    y if targets else "no_validation",
-                    **self._forms(),
-                    ensure_all_finite=False,  # check_rows below names the row
-                    **checks,
-                )
-            except ValueError as error:
-                if not str(error).startswith("could not convert string"):
-                    raise
-                raise ValueError(f"{error}; squeak.rows(X, y) makes numbers of columns of text") from None
+            checks["ensure_all_finite"] = False  # check_rows below names the row
+            found = self._validated(X, y if targets else "no_validation", **checks)
             X, y = found if targets else (found, None)
         if encoding is not None:
             self._set_columns(encoding)

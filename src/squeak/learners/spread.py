@@ -39,22 +39,25 @@ def spread_of(kernel: Any, X: Array, residual: Array, seed: int) -> tuple[Expans
     mean = np.maximum(size.mean(axis=0), 1e-300)
     if len(X) < SPREAD_FROM:
         return constant(X, mean), residual / mean
-    halves = np.array_split(generator_at(seed, SAMPLE, 11).permutation(len(X)), 2)
+    order = generator_at(seed, SAMPLE, 11).permutation(len(X))
+    halves = np.array_split(order, 2)
     found = np.empty_like(residual)
     for one, other in (halves, halves[::-1]):
-        found[other] = np.maximum(_sizes(kernel, X[one], size[one]).values(X[other]), LEAST_SPREAD * mean)
+        found[other] = _sizes(kernel, X[one], size[one]).values(X[other])
+
+    def drawn(t: float) -> Array:
+        return floored((1.0 - t) * found + t * mean, mean)
 
     def unlikely(t: float) -> float:
-        drawn = (1.0 - t) * found + t * mean
-        return float(np.mean(np.log(drawn / mean) + size / drawn))
+        return float(np.mean(np.log(drawn(t) / mean) + size / drawn(t)))
 
     t = min(TOWARDS_MEAN, key=unlikely)
-    whole = _sizes(kernel, X, size).times(1.0 - t)
-    return replace(whole, intercept=whole.intercept + t * mean), residual / ((1.0 - t) * found + t * mean)
+    whole = _sizes(kernel, X[order], size[order]).times(1.0 - t)
+    return replace(whole, intercept=whole.intercept + t * mean), residual / drawn(t)
 
 
 def _sizes(kernel: Any, X: Array, size: Array) -> Expansion:
-    """Return a model of residuals' sizes."""
+    """Return a model of residuals' sizes, whose atoms are the first rows: their order must tell nothing."""
     model = KernelRidge(kernel, alpha="auto", dictionary=X[:SPREAD_ATOMS], fit_intercept=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that its penalty is at the end of its range says nothing of the target

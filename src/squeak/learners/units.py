@@ -12,8 +12,9 @@ from squeak.core.types import Array
 from squeak.learners.expansion import Expansion
 from squeak.learners.tiles import power_of_two
 
-USUAL = (1e-50, 1e50)
-"""A single output whose deviation lies between these needs no unit: squares of it are good numbers."""
+USUAL = (1e-30, 1e30)
+"""A single output whose deviation lies between these needs no unit: its squares are good numbers, and trees, which
+take the gradients of their errors in float32, can learn it."""
 
 
 def as_columns(y: Any) -> Array:
@@ -45,7 +46,7 @@ class Units:
         deviation = np.sqrt(
             np.average(np.square(small - np.average(small, axis=0, weights=weight)), axis=0, weights=weight)
         )
-        unit = np.where(deviation > 0.0, peak * power_of_two(deviation[None]), 1.0)
+        unit = np.where(np.ptp(small, axis=0) > 0.0, peak * power_of_two(deviation[None]), 1.0)
         if len(unit) == 1 and (USUAL[0] < unit[0] < USUAL[1]):
             return None
         return cls(unit)

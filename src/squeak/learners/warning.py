@@ -11,6 +11,7 @@ import numpy as np
 
 from squeak.core.kernels import diagonal
 from squeak.core.types import Array
+from squeak.data import RowSource
 from squeak.learners.data import ArrayTraining, Training
 from squeak.learners.tuning import WIDTHS
 from squeak.samplers.dictionary import Dictionary
@@ -54,31 +55,58 @@ def warn_if_uneven(d: Dictionary, names: Sequence[Any] | None = None) -> None:
         The columns' names, where rows came without a preprocessing.
     """
     encoding, width = d.preprocessing, getattr(d.kernel, "length_scale", None)
-    scaled = encoding is not None and encoding.scale is not None
-    if scaled or width is None or np.ndim(width) > 0 or not isinstance(d.atoms, np.ndarray):
+    if _scaled(encoding) or width is None or np.ndim(width) > 0 or not isinstance(d.atoms, np.ndarray):
         return
     if np.ptp(diagonal(d.kernel, d.atoms)) > 0:  # not a kernel of distances
         return
-    if len(d.atoms) < FEWEST:
-        return
-    low, high = np.quantile(d.atoms, INNER, axis=0, method="nearest")
+    words = _uneven(d.atoms, names if encoding is None else encoding.feature_names)
+    if words is not None:
+        tell(
+            f"{words}, and {d.kernel!r} has one width for all columns, so that the narrower ones hardly "
+            "count: scale the columns (scale='standard' of squeak.rows, or StandardScaler), or use "
+            "length_scale='learned', a width for each"
+        )
+
+
+def warn_if_unscaled(rows: Array, source: RowSource) -> None:
+    """Warn where rows of a source are to be learned as they come, and their columns have spreads far apart.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d)
+    source : RowSource
+        Whose rows they are.
+    """
+    if not _scaled(source.preprocessing):
+        words = _uneven(rows[:: max(1, len(rows) // LOOKED_AT)], source.feature_names)
+        if words is not None:
+            tell(
+                f"{words}, and the rows of a source are learned as they come: scale the columns (scale='robust' of "
+                "squeak.rows), or give the table itself"
+            )
+
+
+def _scaled(encoding: Any) -> bool:
+    return encoding is not None and encoding.scale is not None
+
+
+def _uneven(rows: Array, names: Sequence[Any] | None) -> str | None:
+    """Return words about the columns of the widest and the narrowest spread; None where these are not far apart."""
+    if len(rows) < FEWEST:
+        return None
+    low, high = np.quantile(rows, INNER, axis=0, method="nearest")
     spread = np.asarray(high, dtype=np.float64) - low
     there = np.flatnonzero(spread > 0)
     if len(there) < 2:
-        return
+        return None
     wide, narrow = (there[int(pick(spread[there]))] for pick in (np.argmax, np.argmin))
     ratio = float(spread[wide] / spread[narrow])
     if ratio < UNEVEN:
-        return
-    known = names if encoding is None else encoding.feature_names
+        return None
     wide_name, narrow_name = (
-        f"column {place}" if known is None else f"column {str(known[place])!r}" for place in (wide, narrow)
+        f"column {place}" if names is None else f"column {str(names[place])!r}" for place in (wide, narrow)
     )
-    tell(
-        f"{wide_name} spreads {ratio:,.0f} times as far as {narrow_name}, and {d.kernel!r} has one width for all "
-        "columns, so that the narrower ones hardly count: scale the columns (scale='standard' of squeak.rows, or "
-        "StandardScaler), or use length_scale='learned', a width for each"
-    )
+    return f"{wide_name} spreads {ratio:,.0f} times as far as {narrow_name}"
 
 
 def first_rows(data: Training) -> ArrayTraining:

@@ -20,13 +20,17 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 
 def coverage_panel(model: Any, given: Given | None) -> Panel | None:
-    """Return the part of targets within intervals of several coverages; None for a model without intervals."""
+    """Return the part of targets within intervals of several coverages; None where a model does not know them."""
     if given is None or given.y is None or not hasattr(model, "predict_interval"):
         return None
     truth = np.asarray(given.y, dtype=np.float64).reshape(given.n, -1)[:, 0]
-    lines, found = [], []
-    for level in LEVELS:
-        low, high = (first_output(end) for end in model.predict_interval(Block(given.X), coverage=level))
+    rows, lines, found = Block(given.X), [], []
+    try:
+        ends = [model.predict_interval(rows, coverage=level) for level in LEVELS]
+    except ValueError:  # experts of which nobody knows how far off they are
+        return None
+    for level, both in zip(LEVELS, ends, strict=True):
+        low, high = map(first_output, both)
         inside = float(np.mean((low <= truth) & (truth <= high)))
         wide = high - low
         finite = wide[np.isfinite(wide)]

@@ -198,7 +198,8 @@ def against_scale(known: list[dict[str, Any]], wanted: Callable[[str], bool]) ->
     records = [old for old in known if (old["what"], old["rows"], old["seconds"]) in measured]
     old = {(record["what"], record["rows"]) for record in records}
     for one in runs:
-        if (one["stage"], one["rows"]) in old or not wanted(f"{one['stage']}, {one['rows']:,} rows"):
+        words = f"{one['stage']}, {one['rows']:,} rows"
+        if (one["stage"], one["rows"]) in old or "killed" in words or not wanted(words):
             continue
         source, common = source_of(one["rows"], Make(), Path()), {"max_atoms": one["max_atoms"], "random_state": 0}
         ridge = squeak.KernelRidge(RBF(5.0), alpha=ALPHA, **common)

@@ -76,7 +76,7 @@ def from_unit(sides: list[Any], units: Any) -> list[Any]:
 
 
 def botorch(problem: Problem, seed: int, trials: int) -> Ask:
-    """Return BoTorch's single-task model with its log expected improvement, and its mixed form with categories."""
+    """Return BoTorch's single-task model with its log expected improvement; categories are rounded numbers."""
     import torch
     from botorch.acquisition import LogExpectedImprovement
     from botorch.fit import fit_gpytorch_mll

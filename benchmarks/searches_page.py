@@ -199,7 +199,7 @@ def searches_page(found: dict[str, Any]) -> str:
     text = f"""## searches: boxes against other optimisers
 
 Each search has {found["trials"]} trials; seeds are from {FIRST_SEED} on. The regret is the best value seen (judged with its noise, counted without it) less the minimum; of the two learners it is the error itself. Peers run with their own defaults: Optuna's samplers by
-ask and tell, BoTorch with a `SingleTaskGP` and `LogExpectedImprovement` (five restarts, 256 raw samples), bayes_opt after five random points (categories and whole numbers rounded), SMAC3 as `HyperparameterOptimizationFacade`. All run on one thread.
+ask and tell, BoTorch with a `SingleTaskGP` and `LogExpectedImprovement` (five restarts, 256 raw samples; not its `MixedSingleTaskGP`), bayes_opt after five random points (both see categories and whole numbers as numbers that are rounded), SMAC3 as `HyperparameterOptimizationFacade`. All run on one thread.
 
 {ranks_table(found)}
 

@@ -23,7 +23,7 @@ TITLES = {
     "knn": "river: kNN, last 1,000 rows",
     "linear": "river: logistic or linear regression",
     "pa": "river: passive-aggressive",
-    "lightgbm": "LightGBM, refitted every 1,000 rows on the last 5,000",
+    "lightgbm": "LightGBM, refitted every 1,000 rows on the last 5,000 (at first sooner)",
     "previous": "the target of the row before",
 }
 

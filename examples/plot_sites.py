@@ -7,7 +7,8 @@ dictionary; the dictionaries are merged from files. Then each site sums its rows
 are added from files. The result is the model of all rows on these atoms.
 
 Atoms are rows: with the dictionaries, some hundred rows leave each site. Where not one may, take the atoms from
-public rows. Then only sums leave, and the loss is what the public atoms cannot represent.
+public rows. Then sums leave, with a number for each of some thousand rows that says how well the model fits it, but
+no row; and the loss is what the public atoms cannot represent.
 """
 
 import tempfile

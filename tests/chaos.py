@@ -176,19 +176,22 @@ class Log:
         """Return the number of faults."""
         return sum(line["faults"] for line in self.lines)
 
-    def note(self, kind, faults, end, seconds):
-        self.lines.append({"kind": kind, "faults": faults, "end": end, "seconds": round(seconds, 3)})
+    def note(self, kind, faults, end, seconds, **more):
+        self.lines.append({"kind": kind, "faults": faults, "end": end, "seconds": round(seconds, 3), **more})
         if self.path:
             with open(self.path, "a") as stream:
                 stream.write(json.dumps(self.lines[-1]) + "\n")
 
-    def judged(self, kind, run, expected, error=(), words="", faults=lambda: 1):
-        """Run what has faults in it; it must end in what is expected, or with the error and words, and is noted."""
+    def judged(self, kind, run, expected, error=(), words="", faults=lambda: 1, **more):
+        """Run what has faults in it; it must end in what is expected, or with the error and words, and is noted.
+
+        ``more``: what the log tells beside: the job, and when the fault came as a part of its time.
+        """
         start = time.monotonic()
         try:
             found, raised = ended(run)
         except HangError:
-            self.note(kind, faults(), "hang", time.monotonic() - start)
+            self.note(kind, faults(), "hang", time.monotonic() - start, **more)
             raise
         end = "other bits"
         if raised is None and expected is not None and np.array_equal(found, expected):
@@ -197,7 +200,7 @@ class Log:
             clear = isinstance(raised, error) and words in str(raised)
             end = "clear error" if clear else f"{type(raised).__name__}: {raised}"
         if faults():
-            self.note(kind, faults(), end, time.monotonic() - start)
+            self.note(kind, faults(), end, time.monotonic() - start, **more)
         assert end in ("same bits", "clear error"), f"{kind} ended with {end}"
         return end
 
@@ -209,7 +212,7 @@ class World:
         self.workers, self.folder, self.log = workers, folder, log
         self.where = "processes" if workers.client is None else "Dask"
         write_rows(folder)
-        self.calm, self.seconds, self.calm_parts = {}, {}, None
+        self.calm, self.seconds, self.calm_parts, self.turns = {}, {}, None, 0
         for name in jobs:
             bounded(partial(JOBS[name], folder), 4.0 * LIMIT)  # workers import what it takes
             start = time.monotonic()
@@ -236,8 +239,14 @@ class World:
 
         thread = threading.Thread(target=disturber)
         thread.start()
-        self.log.judged(kind, run, self.calm[name], faults=lambda: sum(hit))
+        more = {"job": name, "moment": round(moment, 3)}
+        self.log.judged(kind, run, self.calm[name], faults=lambda: sum(hit), **more)
         return bool(hit)
+
+    def turn(self):
+        """Return the name of the next job, one after the other: every kind of fault falls into all of them."""
+        self.turns += 1
+        return list(self.calm)[self.turns % len(self.calm)]
 
     def some(self, rng, victims):
         """Return the ids of some workers, once all are there."""
@@ -246,26 +255,26 @@ class World:
         return [int(pid) for pid in rng.permutation(self.workers.pids())[:victims]]
 
     def killed(self, rng, victims):
-        """Kill workers during a random job."""
-        name = str(rng.choice(list(self.calm)))
-        targets = self.some(rng, victims)
+        """Kill workers during a job."""
+        name, targets = self.turn(), self.some(rng, victims)
         if len(targets) < victims:  # a pool that is not yet there again
-            bounded(partial(JOBS[name], self.folder))
+            assert np.array_equal(bounded(partial(JOBS[name], self.folder)), self.calm[name])
             return False
 
         def kill():
+            killed = 0
             for pid in targets:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            return len(targets)
+                    killed += 1
+            return killed
 
         kind = f"{('one', 'both')[victims - 1]} killed, {self.where}"
         return self.disturbed(kind, name, rng.uniform(0.0, 0.9), kill)
 
     def stopped(self, rng):
-        """Stop a worker during a random job, and let it go on after a while."""
-        name = str(rng.choice(list(self.calm)))
-        [pid] = self.some(rng, 1)
+        """Stop a worker during a job, and let it go on after a while: mostly soon, now and then after seconds."""
+        name, [pid] = self.turn(), self.some(rng, 1)
 
         def stop():
             os.kill(pid, signal.SIGSTOP)
@@ -275,7 +284,7 @@ class World:
             time.sleep(pause)
             os.kill(pid, signal.SIGCONT)
 
-        moment, pause = rng.uniform(0.0, 0.5), rng.uniform(0.1, 0.5)
+        moment, pause = rng.uniform(0.0, 0.5), float(np.exp(rng.uniform(np.log(0.1), np.log(8.0))))
         return self.disturbed("stopped and continued", name, moment, stop, go_on)
 
     def misread(self, kind, number, times, fault, error, words, folder, **changes):
@@ -356,11 +365,15 @@ class World:
     def client_dies(self, rng, folder):
         """Kill the client of a run with a checkpoint twice, and run it again until it ends."""
         folder.mkdir()
-        code = CLIENT.format(address=self.workers.client.scheduler.address, folder=str(folder))
-        moments, kills = list(rng.uniform(0.0, 0.5 * self.seconds["dictionary"], 2)), []
+        self.turns += 1
+        name = list(KEPT)[self.turns % len(KEPT)]
+        start = time.monotonic()
+        expected = bounded(partial(KEPT[name], folder / "calm"))
+        moments, kills = list(rng.uniform(0.0, 0.7 * (time.monotonic() - start), 2)), []
+        code = CLIENT.format(address=self.workers.client.scheduler.address, folder=str(folder), name=name)
 
         def run():
-            while not (folder / "d.sqk").exists():
+            while not (folder / "found.npy").exists():
                 (folder / "begun").unlink(missing_ok=True)
                 with processes(("-c", code)) as [process]:
                     wait_for(lambda: (folder / "begun").exists() or process.poll() is not None, LIMIT)
@@ -369,19 +382,20 @@ class World:
                         kills.extend([1] if process.poll() is None else [])
                     else:
                         assert process.wait(LIMIT) == 0, "the client that was left alone has failed"
-            return squeak.load(folder / "d.sqk").weights
+            return np.load(folder / "found.npy")
 
-        self.log.judged("client killed", run, self.calm["dictionary"], faults=lambda: sum(kills))
+        self.log.judged("client killed", run, expected, faults=lambda: sum(kills), job=name)
 
 
 CLIENT = """
 from distributed import Client
 from pathlib import Path
+import numpy as np
 from tests import chaos
 folder = Path({folder!r})
 with Client({address!r}):
     (folder / "begun").touch()
-    chaos.learner().fit(chaos.X, checkpoint=folder / "run").dictionary_.save(folder / "d.sqk")
+    np.save(folder / "found.npy", chaos.KEPT[{name!r}](folder / "run"))
 """
 
 
@@ -450,43 +464,74 @@ def own_cluster(port):
         yield first
 
 
-def with_checkpoint(path):
+def kept_dictionary(path):
     return learner().fit(X, checkpoint=path).dictionary_.weights
 
 
-def scheduler_killed(scheduler, path, nodes, log, expected):
-    """Kill the scheduler of a run when more than some nodes are kept: an error must say so."""
+def made(rng, n):
+    rows = rng.standard_normal((n, 2))
+    return rows, np.sin(rows[:, 0])
+
+
+def kept_fit(path, **changes):
+    """Fit in passes over rows that workers make, in three groups of parts."""
+    source = squeak.rows(squeak.GeneratedRows(made, 40 * 65_536, random_state=0), target=True)
+    model = KernelRidge(RBF(1.0), alpha=1.0, dictionary=X[:10], random_state=0, **changes)
+    return model.fit(source, checkpoint=path, every=0).dual_coef_
+
+
+KEPT = {
+    "dictionary": kept_dictionary,
+    "ridge": kept_fit,
+    "falkon": partial(kept_fit, solver="falkon", max_iter=6, tol=1e-12),
+}
+"""Runs with a checkpoint."""
+
+
+def scheduler_killed(scheduler, name, path, writes, log, expected):
+    """Kill the scheduler of a run when its checkpoint has been written more often than some times."""
     found: list = []
+    over, seen = threading.Event(), set()
+
+    def enough():
+        if path.is_dir():
+            seen.update(path.glob("node-*.sqk"))
+        elif path.exists():
+            seen.add(path.stat().st_mtime_ns)
+        return len(seen) > writes or over.is_set()
 
     def kill():
-        wait_for(lambda: len(list(path.glob("node-*.sqk"))) > nodes, LIMIT)
+        wait_for(enough, LIMIT)
         scheduler.kill()
 
     def run():
         killer = threading.Thread(target=kill)
         killer.start()
         try:
-            found.append(with_checkpoint(path))
+            found.append(KEPT[name](path))
         finally:
+            over.set()
             killer.join()
         return found[0]
 
-    log.judged("scheduler killed", run, expected, ClusterError, "scheduler", lambda: int(not found))
+    faults = {"faults": lambda: int(not found), "job": name}
+    log.judged("scheduler killed", run, expected, ClusterError, "scheduler", **faults)
 
 
-def schedulers_killed(rng, folder, log, times):
+def schedulers_killed(rng, folder, log, times, name):
     """Kill schedulers during runs with checkpoints; another at the same address must end each in the same bits."""
-    expected, port = dictionary(folder), free_port()
-    path = folder / "run-0"
+    port, path, expected = free_port(), None, None
     for number in range(6 * times):
         with own_cluster(port) as scheduler:
-            if number:
-                again = bounded(partial(with_checkpoint, path))
+            if expected is None:
+                expected = bounded(partial(KEPT[name], folder / "calm"))
+            if path is not None:
+                again = bounded(partial(KEPT[name], path))
                 assert np.array_equal(again, expected), "other bits after a scheduler's death"
             if log.count() >= times:
                 return
             path = folder / f"run-{number}"
-            scheduler_killed(scheduler, path, int(rng.integers(0, 4)), log, expected)
+            scheduler_killed(scheduler, name, path, int(rng.integers(0, 3)), log, expected)
 
 
 @contextmanager

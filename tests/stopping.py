@@ -9,20 +9,25 @@ class StoppedError(BaseException):
 
 def run_with_stops(monkeypatch, run, writes):
     """Call ``run`` again and again, each time stopped after so many writes; return its result and the stops."""
-    write, stops = checkpoint.storage.write, 0
+    stops = 0
     while True:
-        count = 0
+        try:
+            return stopped(monkeypatch, run, writes), stops
+        except StoppedError:
+            stops += 1
 
-        def stopping(*arguments):
-            nonlocal count
-            write(*arguments)
-            count += 1
-            if count == writes:
-                raise StoppedError
 
-        with monkeypatch.context() as patch:
-            patch.setattr(checkpoint.storage, "write", stopping)
-            try:
-                return run(), stops
-            except StoppedError:
-                stops += 1
+def stopped(monkeypatch, run, writes):
+    """Return what ``run`` returns if it ends before so many writes of its checkpoint; else it is stopped."""
+    write, count = checkpoint.storage.write, 0
+
+    def stopping(*arguments):
+        nonlocal count
+        write(*arguments)
+        count += 1
+        if count == writes:
+            raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.storage, "write", stopping)
+        return run()

@@ -121,7 +121,7 @@ def on_full_disk(world, rng, path):
 
 
 dask = partial(dask_workers, connect="10s")
-ALL, ONE, NONE = tuple(chaos.JOBS), ("dictionary",), ()
+ALL, NONE = tuple(chaos.JOBS), ()
 FAULTS = {
     "full disk": (40, dask, NONE, lambda world, rng, path: world.full_disk(rng, some(rng, 3), path)),
     "full disk for ever": (12, dask, NONE, lambda world, rng, path: world.full_disk(rng, None, path)),
@@ -136,7 +136,7 @@ FAULTS = {
         lambda world, rng, path: world.short_memory(rng, some(rng, 3), path),
     ),
     "written to a full disk": (24, dask, NONE, lambda world, rng, path: on_full_disk(world, rng, path)),
-    "client killed": (10, dask, ONE, lambda world, rng, path: world.client_dies(rng, path)),
+    "client killed": (12, dask, NONE, lambda world, rng, path: world.client_dies(rng, path)),
     "out of memory": (8, dask, NONE, lambda world, rng, path: world.out_of_memory(rng, some(rng, 2), path)),
     "stopped": (60, dask, ALL, lambda world, rng, path: world.stopped(rng)),
     "one killed": (20, dask, ALL, lambda world, rng, path: world.killed(rng, 1)),
@@ -164,8 +164,9 @@ def test_faults_of_a_kind_are_counted_and_none_is_lost(kind, tmp_path, log, fold
 
 
 @pytest.mark.slow
-def test_killed_schedulers_are_counted_and_runs_go_on(tmp_path, log):
-    chaos.schedulers_killed(np.random.default_rng(0), tmp_path, log, 4)
+@pytest.mark.parametrize("name", chaos.KEPT)
+def test_killed_schedulers_are_counted_and_runs_go_on(name, tmp_path, log):
+    chaos.schedulers_killed(np.random.default_rng(0), tmp_path, log, 4, name)
     assert log.count() == 4
 
 
@@ -185,7 +186,3 @@ def test_workers_that_take_more_memory_than_their_nannies_allow(tmp_path, log, f
         world.out_of_memory(rng, 2, folder(), fault=scarce.take_too_much)
         world.out_of_memory(rng, None, folder(), fault=scarce.take_too_much)
     assert log.count() == 5
-
-
-def test_there_are_two_hundred_faults():
-    assert sum(times for times, *_ in FAULTS.values()) >= 200

@@ -390,6 +390,21 @@ def test_workers_learn_parts_and_give_the_bits_of_one_process(folder, tmp_path):
     assert len(list((tmp_path / "run").glob("node-*.sqk"))) == 7
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_workers_fit_with_a_checkpoint(folder, tmp_path):
+    """The same call takes what is in the file, and says so."""
+    pytest.importorskip("distributed")
+    options = ["--target", "delay", "--kernel", "rbf", "--max-atoms", 60, "--workers", 2]
+    kept, coefficients = ("--checkpoint", tmp_path / "run.sqk"), []
+    for name, more in (("plain", ()), ("kept", kept), ("again", kept)):
+        done = command("fit", folder / "a.parquet", *options, *more, "--out", tmp_path / f"{name}.sqk")
+        assert done.returncode == 0, done.stderr
+        coefficients.append(squeak.load(tmp_path / f"{name}.sqk").dual_coef_)
+    assert "going on from it" in done.stderr
+    assert all(np.array_equal(one, coefficients[0]) for one in coefficients)
+
+
 def test_a_dead_scheduler_is_named(folder, tmp_path, monkeypatch, capsys):
     pytest.importorskip("distributed")
     monkeypatch.setitem(__import__("dask").config.config["distributed"]["comm"]["timeouts"], "connect", "1s")

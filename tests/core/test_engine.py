@@ -12,8 +12,13 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from squeak.core import engine, places
+from squeak.core.dask_cluster import _Sent
+from squeak.core.nystrom import TriangularFeatures
 from squeak.core.places import place
 from squeak.core.seeds import DRAWN, SAMPLE, coin, coins, draw_seed, generator_at
+from squeak.kernels import RBF
+from squeak.learners.cached import KernelValues
+from squeak.learners.regions import Region
 from squeak.places import Cluster, ClusterError, Executors, Place, Threads, use
 
 
@@ -310,6 +315,56 @@ def test_tasks_of_lost_workers_are_begun_anew_until_it_is_enough():
         Executors(make, attempts=0)
 
 
+@pytest.mark.parametrize("where", ["make", "submit"])
+def test_a_pool_that_cannot_be_started_again_ends_tasks_with_its_error(where):
+    """What happens in the callback of a future is heard by nobody: the task would never end."""
+    made = []
+
+    class Broken(ThreadPoolExecutor):
+        def submit(self, call):
+            raise RuntimeError("can't start new thread")
+
+    def make():
+        made.append(Fragile(1) if not made else Broken(1) if where == "submit" else None)
+        if made[-1] is None:
+            raise OSError("no process can be started")
+        return made[-1]
+
+    class Unpacked(Executors):
+        def _packed(self, function, values):
+            return partial(function, *values)
+
+    with use(Unpacked(make)) as here:
+        task = here.submit(dies(1), 1)
+        error = task.exception(timeout=20)
+        assert str(error) == {"make": "no process can be started", "submit": "can't start new thread"}[where]
+
+
+def test_of_arguments_that_are_there_at_once_only_the_last_begins_the_task():
+    """Both looked whether any was left when both had been counted: the task began twice."""
+    begun, barrier = [], threading.Barrier(2)
+
+    class Slow(Executors):
+        def _packed(self, function, values):
+            return partial(function, *values)
+
+        def _begin(self, task, call, attempts):
+            begun.append(call)
+            time.sleep(0.001)
+            super()._begin(task, call, attempts)
+
+    def arrive():
+        barrier.wait(20)
+        return 1
+
+    with use(Slow(lambda: ThreadPoolExecutor(4))) as here:
+        for _ in range(100):
+            begun.clear()
+            both = [here.submit(arrive), here.submit(arrive)]
+            assert here.gathered([here.submit(lambda one, two: one + two, *both)]) == [2]
+            assert len(begun) == 3
+
+
 def test_a_place_that_is_used_is_the_one_until_it_is_left():
     assert places.elsewhere() is None
     with use(Executors(lambda: ThreadPoolExecutor(1))) as there:
@@ -350,6 +405,45 @@ def test_errors_of_a_cluster_are_told_in_our_words_and_those_of_tasks_as_they_ar
             there.gathered([FakeTask(error)])
     with pytest.raises(ZeroDivisionError):
         there.gathered([FakeTask(ZeroDivisionError())])
+
+
+class LostTask(FakeTask):
+    """A future of Dask whose result was lost with its worker, and that ran again."""
+
+    def __init__(self, *answers):
+        super().__init__(None)
+        self.status, self.answers = "finished", list(answers)
+
+    def result(self, timeout=None):
+        found = self.answers.pop(0)
+        if isinstance(found, BaseException):
+            self.status = "lost" if isinstance(found, TimeoutError) else "error"
+            self.answers.insert(0, found) if self.status == "error" else None
+            raise found
+        return SimpleNamespace(value=found)
+
+
+def test_results_that_are_lost_are_waited_for_and_told_of_in_our_words(monkeypatch):
+    scheduler = pytest.importorskip("distributed.scheduler")
+    there = Cluster(SimpleNamespace(status="running"))
+    monkeypatch.setattr(Cluster, "completed", lambda self, tasks: iter(tasks))
+    assert there.gathered([LostTask(TimeoutError(), TimeoutError(), 7)]) == [7]
+    killed = scheduler.KilledWorker("leaf", SimpleNamespace(address="tcp://127.0.0.1:1"), 3)
+    for error, words in ((killed, "died of it"), (MemoryError("8 GiB"), r"more memory than its worker has \(8")):
+        with pytest.raises(ClusterError, match=words):
+            there.gathered([LostTask(TimeoutError(), error)])
+    with pytest.raises(ZeroDivisionError):
+        there.gathered([LostTask(ZeroDivisionError())])
+
+
+def test_the_bytes_of_a_result_are_those_of_its_arrays():
+    """Dask's own count sees no array within an object of ours: it moved and spilled as if there were none."""
+    pytest.importorskip("distributed")
+    X = np.random.default_rng(0).random((3_000, 4))
+    values = KernelValues(X, TriangularFeatures(RBF(1.0), X[:100]), budget=1e9)
+    region = Region(None, [[X, X]], X[:, 0], X)
+    assert _Sent([(values, (X[:, 0], None))]).__sizeof__() > values.nbytes == 3_000 * 100 * 8
+    assert X.nbytes + 3_000 * 8 <= _Sent(region).__sizeof__() < 1.1 * (X.nbytes + 3_000 * 8)  # an array counts once
 
 
 def test_four_methods_make_a_place():

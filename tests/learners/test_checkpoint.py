@@ -1,5 +1,7 @@
 """Fits that are stopped go on from their checkpoint and end in the same bits."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -7,11 +9,14 @@ import squeak
 from squeak import KernelClassifier, KernelRidge
 from squeak.core import storage
 from squeak.core.storage import StorageError
+from squeak.data import RowSource, readers
 from squeak.data import blocks as sources
 from squeak.kernels import RBF
 from squeak.learners import KernelRidgeCV
+from squeak.places import Executors, use
 from squeak.samplers import Uniform
-from tests.stopping import run_with_stops
+from squeak.trees.sums import GROUP
+from tests.stopping import StoppedError, run_with_stops, stopped
 
 
 @pytest.fixture
@@ -65,6 +70,62 @@ def test_a_stopped_fit_goes_on_in_the_same_bits(rows, tmp_path, monkeypatch, nam
         assert np.array_equal(model.dual_coef_, whole.dual_coef_)
         assert np.array_equal(model.intercept_, whole.intercept_)
         assert model.dictionary_ == whole.dictionary_
+
+
+class Workers(Executors):
+    """Two threads that stand for workers, and need nothing pickled."""
+
+    def __init__(self, keeps):
+        super().__init__(lambda: ThreadPoolExecutor(2))
+        self.keeps = keeps
+
+    def _packed(self, function, values):
+        return lambda: function(*values)
+
+
+@pytest.mark.parametrize("name", ["direct", "falkon", "classes", "given rows"])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_stopped_fit_of_workers_goes_on_in_the_same_bits(rows, tmp_path, monkeypatch, name, keeps):
+    """There are 38 parts, three groups: a fit is stopped within a pass, and goes on there."""
+    monkeypatch.setattr(readers, "PART", 40)
+    make, kind, _ = FITS[name]
+    path = tmp_path / "run.sqk"
+    with use(Workers(keeps)):
+        whole = make().fit(rows(kind))
+        found, stops = run_with_stops(monkeypatch, lambda: make().fit(rows(kind), checkpoint=path, every=0), 2)
+        again = make().fit(rows(kind), checkpoint=path)
+    assert stops >= 1
+    for model in (found, again):
+        assert np.array_equal(model.dual_coef_, whole.dual_coef_)
+        assert np.array_equal(model.intercept_, whole.intercept_)
+
+
+def test_workers_do_not_sum_again_what_a_checkpoint_holds(rows, tmp_path, monkeypatch):
+    """The fit is stopped after two groups of parts: workers read the rest; without them the pass begins again."""
+    monkeypatch.setattr(readers, "PART", 40)
+    path, runs, real = tmp_path / "run.sqk", [], RowSource.part_pairs
+    make = FITS["given rows"][0]
+
+    def counted(source, first, stop):
+        runs[-1].append(first)
+        return real(source, first, stop)
+
+    def fit():
+        runs.append([])
+        return make().fit(rows(), checkpoint=path, every=0)
+
+    whole = make().fit(rows())
+    with use(Workers(True)), monkeypatch.context() as patch:
+        patch.setattr(RowSource, "part_pairs", counted)
+        found, _ = run_with_stops(monkeypatch, fit, writes=2)
+        assert sorted(runs[0]) == list(range(38))
+        assert sorted(runs[1]) == list(range(2 * GROUP, 38))
+        path.unlink()
+        with pytest.raises(StoppedError):
+            stopped(monkeypatch, fit, writes=2)
+    assert storage.read(path, "fit")[2]["part"] == 2 * GROUP
+    for model in (found, make().fit(rows(), checkpoint=path)):
+        assert np.array_equal(model.dual_coef_, whole.dual_coef_)
 
 
 def stop_early(rows, path, monkeypatch):

@@ -135,6 +135,19 @@ def test_files_are_read_where_the_workers_are(X, workers, tmp_path):
     assert np.array_equal(there.atoms, rows[there.indices])
 
 
+def fit_within_a_task(X):
+    from squeak.core.places import elsewhere
+
+    return elsewhere(), learn().fit(X).dictionary_
+
+
+def test_a_fit_within_a_task_runs_there(X, expected, client):
+    """It would wait for tasks that wait for its worker: with one thread each, for ever."""
+    for where, found in client.gather(client.map(fit_within_a_task, [X, X, X], pure=False)):
+        assert where is None
+        assert found == expected
+
+
 def worker_pids(client):
     return list(client.run(os.getpid).values())
 

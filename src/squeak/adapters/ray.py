@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from squeak.core.tasks import ClusterError, Place
+from squeak.core.tasks import ClusterError, Place, out_of_memory
 
 
 class Ray(Place):
@@ -90,7 +90,10 @@ class Ray(Place):
         try:
             return list(ray.get(list(tasks)))
         except ray.exceptions.RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, BaseException) else error) from None
+            cause = error.cause if isinstance(error.cause, BaseException) else error
+            raise (out_of_memory(cause) if isinstance(cause, MemoryError) else cause) from None
+        except ray.exceptions.OutOfMemoryError as error:
+            raise out_of_memory(MemoryError(str(error))) from None
         except lost as error:
             raise ClusterError(f"workers of the Ray cluster were lost too often: {error}") from None
 

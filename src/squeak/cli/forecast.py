@@ -21,6 +21,7 @@ from sklearn.base import clone
 from squeak.cli.pages import duration, quantity
 from squeak.core import engine
 from squeak.core.progress import Job
+from squeak.core.rows import n_rows, take
 
 MEASURED, ROWS_OF_AN_ATOM = 16_384, 12
 """Rows that are measured at least, and for every atom."""
@@ -199,17 +200,19 @@ def _price_of_sums(d: Any, alpha: float, X: Any, rows: int) -> float | None:
     """Return the seconds of a row in the sums of so many, if they are formed in another way than those of few."""
     from squeak.core.nystrom import TriangularFeatures
     from squeak.learners.normal import NormalTerm, leading_directions
+    from squeak.learners.tiles import tile_rows
 
     features = TriangularFeatures(d.kernel, d.atoms)
     leading = leading_directions(features, rows, alpha)
     if leading is None:
         return None
-    term, times = NormalTerm(features, leading), []
-    for _ in range(2):
+    whole = 2 * engine.thread_count() * tile_rows(len(d))  # tiles that all threads have alike, as in a large block
+    X, term, times = take(X, np.arange(whole) % n_rows(X)), NormalTerm(features, leading), []
+    for _ in range(5):  # memory that is new at first is dear
         since = time.perf_counter()
-        term(X, (np.zeros(len(X)), None))
+        term(X, (np.zeros(whole), None))
         times.append(time.perf_counter() - since)
-    return min(times) / len(X)
+    return min(times) / whole
 
 
 def of_fit(source: Any, learner: Any, workers: int | None, memory: float) -> Forecast:

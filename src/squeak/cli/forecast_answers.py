@@ -39,8 +39,8 @@ def _of_blocks(stage: str, source: Any, done: Iterator[int]) -> Forecast:
 
     ``done``: does the work of a block, and gives the number of its rows.
     """
-    start, begin = time.process_time(), time.perf_counter()
-    rows, exact = count_rows(source)
+    start, (rows, exact) = time.process_time(), count_rows(source)  # which the command itself does not ask for
+    begin = time.perf_counter()
     read, marks = 0, [(0, 0.0)]
     for block in done:
         read += block

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -178,8 +179,6 @@ def fit(
         if dictionary is not None:
             refuse_settled(context, SETTLED, "--dictionary settles columns, scales, kernel and size")
         check_outputs([*data, dictionary], overwrite=overwrite, squeak_files=[out], states=[checkpoint])
-        if cluster.wanted() and checkpoint is not None:
-            raise typer.BadParameter("--checkpoint is for a fit in this process, without --workers and --scheduler")
         penalty = _alpha(alpha)
         known: Any = "learn"
         choice: dict[str, Any] = {
@@ -213,12 +212,8 @@ def fit(
         if dry_run:
             return [in_passes(source, learner, cluster.workers, measure=measure)]
         Job.current().expect(expected_stages(source, learner))
-        if cluster.wanted():
-            with cluster.client():
-                learner.fit(source)
-        else:
-            with going_on(checkpoint, quiet):
-                learner.fit(source, checkpoint=checkpoint, every=every)
+        with cluster.client() if cluster.wanted() else nullcontext(), going_on(checkpoint, quiet):
+            learner.fit(source, checkpoint=checkpoint, every=every)
         learner.save(out)
         found = learner.dictionary_
         skipped = f", {source.skipped_:,} skipped" if source.skipped_ else ""

@@ -76,11 +76,13 @@ def _chosen(model: Any) -> list[str]:
 def page_of_fit(path: Path, content: dict[str, Any]) -> str:
     """Return the page for the checkpoint of a fit."""
     run, size = content["run"], f"{path.stat().st_size / 1e3:,.0f} kB"
-    state = "has ended" if run["finished"] else f"has read {run['cursor'][2]:,} rows of its pass at hand"
+    part, _, rows, _ = run["cursor"]
+    read = f"{rows:,} rows" if rows or not part else f"{part:,} parts"  # workers read parts and count no rows
+    state = "has ended" if run["finished"] else f"has read {read} of its pass at hand"
     stage = "the dictionary is being learned" if "stream" in content else "there is a dictionary"
     return (
         f"{for_terminal(path)} ({size}): checkpoint of a {for_terminal(content['sampler'])}, which {state}; "
-        f"{stage}, {len(content['sums']) - bool(content['growing'])} sums over the rows are done"
+        f"{stage}, {content['done']} sums over the rows are done"
     )
 
 

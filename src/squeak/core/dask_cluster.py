@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from squeak.core.tasks import ClusterError, K, Place, out_of_memory
+from squeak.core.tasks import KEPT, ClusterError, K, Place, out_of_memory
 
 WORKER_WAIT = 300.0
 """Seconds without a worker at work after which a run on a Dask cluster ends; ``SQUEAK_WORKER_WAIT`` sets others."""
@@ -40,12 +40,15 @@ POLL = 0.01
 ALIGNMENT = 16
 """Bytes that the address of an array is a multiple of, as those that NumPy makes are."""
 
+AT_WORK = ("finished", "pending", "lost")
+"""States of tasks whose results are there, or come again where they were lost with a worker."""
+
 FIRST_TRANSFER = 30.0
 """Seconds that results may take to come here at first; twice as many at each new try."""
 
 GONE = (
     "the connection to the scheduler of the Dask cluster is lost, and with it what its workers held: call again "
-    "when it is back (with a checkpoint, what was finished is kept)"
+    f"when it is back ({KEPT})"
 )
 
 
@@ -85,7 +88,7 @@ class _Patience:
             raise ClusterError(
                 f"no worker of the Dask cluster has been at work for {self._limit:g} seconds ({len(workers)} are "
                 f"there), and {left:,} of {self._expected:,} results are still to come: start workers and call "
-                "again (with a checkpoint, what was finished is kept), or set SQUEAK_WORKER_WAIT to wait longer"
+                f"again ({KEPT}), or set SQUEAK_WORKER_WAIT to wait longer"
             )
 
     def _workers(self) -> dict[str, Any]:
@@ -111,10 +114,30 @@ class _Sent:
         return _received, (cloudpickle.dumps(self.value, protocol=5, buffer_callback=apart), *buffers)
 
     def __sizeof__(self) -> int:
-        """Return the bytes of the value as Dask counts them, by which its workers spill and move results."""
-        from dask.sizeof import sizeof
+        """Return the bytes of the value, by which Dask's workers spill and move results."""
+        return bytes_of(self.value)
 
-        return int(sizeof(self.value))
+
+def bytes_of(value: Any, seen: set[int] | None = None) -> int:
+    """Return about how many bytes a value holds: those of all arrays within it, each counted once.
+
+    Dask itself counts the arrays in lists and dictionaries, but not those that an object of ours has.
+    """
+    from dask.sizeof import sizeof
+
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return 0
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, list | tuple | set):
+        return sum(bytes_of(inner, seen) for inner in value) + 8 * len(value)
+    if isinstance(value, dict):
+        return sum(bytes_of(inner, seen) for inner in value.values()) + 16 * len(value)
+    if type(value).__module__.startswith("squeak.") and hasattr(value, "__dict__"):
+        return bytes_of(vars(value), seen)
+    return int(sizeof(value))
 
 
 def _received(pickled: bytes, *buffers: Any) -> _Sent:
@@ -233,14 +256,19 @@ class Cluster(Place):
         seconds = FIRST_TRANSFER
         while True:
             for task in self.completed(tasks):
-                if task.status != "finished":
+                if task.status not in AT_WORK:
                     _raise_error_of(task)
             try:
                 return [task.result(timeout=seconds).value for task in tasks]
-            except TimeoutError:
-                seconds *= 2.0
             except (CancelledError, CommClosedError):
                 raise ClusterError(GONE) from None
+            except Exception as error:
+                for task in tasks:  # a result was lost with its worker, and its task failed when it ran again
+                    if task.status not in AT_WORK:
+                        _raise_error_of(task)
+                if not isinstance(error, TimeoutError):
+                    raise
+                seconds *= 2.0
 
     def rescued(self, tasks: Mapping[K, Any]) -> Iterator[tuple[K, Any]]:
         """Yield what is finished and can still be reached.
@@ -284,5 +312,5 @@ def _raise_error_of(task: Any) -> None:
         raise ClusterError(
             "every worker of the Dask cluster that was given a task died of it, the last at "
             f"{error.last_worker.address}: it may need more memory than a worker has. Use smaller parts "
-            "(n_leaves), or give workers more memory (with a checkpoint, what was finished is kept)"
+            f"(n_leaves), or give workers more memory ({KEPT})"
         ) from None

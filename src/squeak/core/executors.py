@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self
 
 from squeak.core import engine
 from squeak.core.checks import check_whole
-from squeak.core.tasks import ClusterError, K, Place, R, T, out_of_memory
+from squeak.core.tasks import KEPT, ClusterError, K, Place, R, T, out_of_memory
 
 
 class _Task(Future[Any]):
@@ -93,7 +93,8 @@ class Executors(Place):
             nonlocal left
             with self._lock:
                 left -= 1
-            if left or task.cancelled():
+                waits = left > 0  # looked at here: of two that end at once only one begins the task
+            if waits or task.cancelled():
                 return
             try:
                 call = self._packed(function, [_resolved(arg) for arg in held])
@@ -123,6 +124,9 @@ class Executors(Place):
         except BrokenExecutor as error:
             self._lost(task, call, attempts, executor, error)
             return
+        except Exception as error:  # no process or thread can be started: nobody hears of it but by the task
+            self._end(task, error=error)
+            return
         task.begun = begun
         begun.add_done_callback(partial(self._ended, task, call, attempts, executor))
 
@@ -144,16 +148,20 @@ class Executors(Place):
     ) -> None:
         """Begin a task again on new workers, or end it with an error after so many losses."""
         if attempts > 1:
-            with self._lock:
-                if self._executor is executor:
-                    executor.shutdown(wait=False)
-                    self._executor = self.make()
+            try:
+                with self._lock:
+                    if self._executor is executor:
+                        executor.shutdown(wait=False)
+                        self._executor = self.make()
+            except Exception as failed:
+                failed.__cause__ = error
+                self._end(task, error=failed)
+                return
             self._begin(task, call, attempts - 1)
             return
         lost = ClusterError(
             f"workers were lost {self.attempts} times while a task ran or waited: they may have been killed, or "
-            "have run out of memory. Call again (with a checkpoint, what was finished is kept), with smaller parts "
-            "or fewer workers"
+            f"have run out of memory. Call again ({KEPT}), with smaller parts or fewer workers"
         )
         lost.__cause__ = error
         self._end(task, error=lost)

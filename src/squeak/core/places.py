@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from squeak.core.dask_cluster import Cluster
 from squeak.core.executors import Threads
@@ -52,14 +52,19 @@ def use(where: Place) -> Iterator[Place]:
 
 
 def cluster() -> Cluster | None:
-    """Return the Dask cluster whose client is active here, if there is one; dask is never imported for it."""
+    """Return the Dask cluster whose client is active here, if there is one; dask is never imported for it.
+
+    Within a task there is none: a task that waited for tasks of its own cluster would keep its worker from them.
+    """
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
-    try:
-        return Cluster(distributed.get_client())
-    except ValueError:
+    with suppress(ValueError):
+        distributed.get_worker()
         return None
+    with suppress(ValueError):
+        return Cluster(distributed.get_client())
+    return None
 
 
 def elsewhere() -> Place | None:

@@ -18,6 +18,9 @@ R = TypeVar("R")
 K = TypeVar("K")
 
 
+KEPT = "with a checkpoint, what was finished is kept"
+
+
 class ClusterError(RuntimeError):
     """Workers are gone, or have not been at work for too long: results cannot come.
 
@@ -33,7 +36,7 @@ def out_of_memory(error: MemoryError) -> ClusterError:
     """Return the error of a task for which its worker had too little memory, and what helps."""
     return ClusterError(
         f"a task needs more memory than its worker has ({error or 'MemoryError'}): use smaller parts or fewer "
-        "atoms, or give workers more memory (with a checkpoint, what was finished is kept)"
+        f"atoms, or give workers more memory ({KEPT})"
     )
 
 

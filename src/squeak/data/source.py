@@ -157,14 +157,20 @@ class RowSource:
     def blocks_with(self, names: Sequence[str]) -> Iterator[tuple[Block, Any]]:
         """Yield the kept rows as they are read, each block with a table of some columns of the same rows.
 
-        The columns come as they stand in the source; they need not be those that rows are made of.
+        The columns come as they stand in the source; they need not be those that rows are made of. Files are read
+        one block ahead, as by :meth:`blocks`.
         """
-        wanted, before, strange = self._wanted(), 0, Strange()
         for name in names:
             if name not in self._known_names or isinstance(self.reader.names, range):
                 raise ValueError(missing_column(str(name), list(map(str, self.reader.names))))
+        blocks = self._blocks_with(names)
+        yield from engine.ahead(blocks) if self.reader.ahead else blocks
+
+    def _blocks_with(self, names: Sequence[str]) -> Iterator[tuple[Block, Any]]:
+        wanted, before, strange = self._wanted(), 0, Strange()
         size, self.skipped_ = block_rows(len(self.feature_names), self.reader.sparse), 0
         for part in self._order().tolist():
+            first = before
             for piece in self.reader.pieces(part, [*wanted, *(set(names) - set(wanted))], 0, size):
                 needed = replace(piece, data=piece.data.select(wanted)) if piece.is_table else piece
                 X, y, which = self._encode(self._split(needed), strange)
@@ -173,6 +179,7 @@ class RowSource:
                     others = piece.data.select(list(names)).take(kept) if names else None
                     yield Block(X, y, numbers=before + kept), others
                 before, self.skipped_ = before + piece.n, self.skipped_ + piece.n - len(kept)
+            self._check_count(part, before - first)
             self.skipped_ += self.reader.skipped_lines
         if self._given:
             strange.warn()

@@ -19,6 +19,7 @@ import numpy as np
 
 from squeak.core import engine
 from squeak.core.kernels import Kernel, against, against32
+from squeak.core.memory import free_memory, limit_of_worker
 from squeak.core.nystrom import Features
 from squeak.core.rows import n_rows, take
 from squeak.core.types import Array, Rows
@@ -44,20 +45,6 @@ SHARE_OF_ALL = 0.25
 
 SHARE_OF_ROWS = 0.25
 """The part of the budget that the rows of a source may take, to be read once and not in every pass."""
-
-
-def free_memory() -> float:
-    """Return how many bytes new arrays may take, as the system says; without bound where it does not."""
-    try:
-        with open("/proc/meminfo") as file:
-            found = dict(line.split(":", 1) for line in file)
-        return 1024.0 * float(found["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError, IndexError):
-        pass
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
 
 
 def budget_of(asked: float | None) -> float:
@@ -205,15 +192,16 @@ _held: weakref.WeakSet[KernelValues] = weakref.WeakSet()
 def values_of_blocks(blocks: list[Block], features: Any, budget: float | None) -> list[Block]:
     """Return blocks of rows as their kernel values, computed now, as far as the budget of this process goes.
 
-    Where nobody says, all workers of this machine, a core each, share half of its free memory. Tiles are those of
-    rows that are not kept, and so are the bits of sums over them.
+    Where nobody says, all workers of this machine, a core each, share half of its free memory, and none takes more
+    than half of what it may. Tiles are those of rows that are not kept, and so are the bits of sums over them.
     """
     found: list[Block] = []
     with engine.serial():
         for X, pair in blocks:
             taken = sum(values.nbytes for values in list(_held))
             free = SHARE_OF_FREE * (free_memory() + taken) / engine.thread_count()
-            allowed = min(float(MOST_UNASKED), free) if budget is None else float(budget)
+            unasked = min(float(MOST_UNASKED), free, SHARE_OF_FREE * limit_of_worker())
+            allowed = unasked if budget is None else float(budget)
             left = max(0.0, allowed - taken)
             values = KernelValues(X, features, left, tile=tile_rows(len(features.mixing)))
             for tile in engine.tiles(values.kept, values.tile):

@@ -2,7 +2,8 @@
 
 All that a fit on a row source learns from the rows is a dictionary and sums (means, normal equations, the steps of
 FALKON and Newton). A fit that goes on takes what is finished from the file, reads the rest of the pass it was in,
-and computes everything else anew, in the same bits.
+and computes everything else anew, in the same bits. Where workers read the rows, the sum of a pass is kept whenever
+a group of parts has been added. A fit that goes on elsewhere than it was stopped begins the pass it was in again.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from sklearn.base import BaseEstimator
 from squeak.core import engine
 from squeak.core.described import params_to_data
 from squeak.data import Cursor, Preprocessing, RowSource
-from squeak.learners.data import SourceTraining, Term
+from squeak.learners.data import PersistedTraining, SourceTraining, Term
 from squeak.samplers.checkpoint import Resumable, fit_with_checkpoint
 from squeak.samplers.dictionary import Dictionary, preprocessing_from_parts, preprocessing_parts
 from squeak.samplers.stream import StreamSampler
-from squeak.trees.sums import Arrays, PartSums
+from squeak.trees.sums import GROUP, Arrays, PartSums, sum_parts
 
 DICTIONARY, SAMPLER = "dictionary_", "sampler_"
 """What the names of their arrays begin with."""
@@ -59,9 +60,22 @@ class KeptTraining(SourceTraining):
         found: Arrays = self.run.sum(self, term)
         return found
 
-    def persist(self) -> KeptTraining:
-        """Return the same rows."""
-        return self
+    def persist(self) -> Any:
+        """Return the same rows, held by the workers of a cluster where they keep them."""
+        held = super().persist()
+        return KeptPersisted(**vars(held), run=self.run) if isinstance(held, PersistedTraining) else self
+
+
+@dataclass(frozen=True)
+class KeptPersisted(PersistedTraining):
+    """Rows held by the workers of a cluster, whose sums are kept in a checkpoint, pass by pass."""
+
+    run: Any = None
+
+    def sum(self, term: Term) -> Arrays:
+        """Return the sum of the term over all rows: from the checkpoint, or anew."""
+        found: Arrays = self.run.passed(lambda: super(KeptPersisted, self).sum(term))
+        return found
 
 
 class FitRun(Resumable):
@@ -113,20 +127,41 @@ class FitRun(Resumable):
 
     def sum(self, data: SourceTraining, term: Term) -> Arrays:
         """Return the next sum of the fit, in the bits of a fit without a checkpoint."""
-        number, self._asked = self._asked, self._asked + 1
         if self._first is not None:
             data.encoded(self._first)  # what is learned from the first block that is seen shall be the same
+        return self.passed(lambda: (self._by_blocks if data.client is None else self._by_workers)(data, term))
+
+    def passed(self, computed: Callable[[], Arrays]) -> Arrays:
+        """Return the next sum of the fit: the one that is kept, or the one that is computed, which is kept then."""
+        number, self._asked = self._asked, self._asked + 1
         if number < len(self._state.done):
             return self._state.done[number]
-        total, start = self._state.growing or PartSums(), self._cursor if self._state.growing else None
+        found = computed()
+        self._keep(replace(self._state, done=(*self._state.done, found), growing=None), self._cursor)
+        return found
+
+    def _by_blocks(self, data: SourceTraining, term: Term) -> Arrays:
+        total, start = self._state.growing or PartSums(), None
+        if total.here is None:  # nothing is there, or what workers have summed
+            total = PartSums()
+        else:
+            start = self._cursor
         for block in data.read(start, apart=True):
             with engine.single_blas():
                 arrays = term(block.X, data.pair(block.y))
             total = total.at(block.cursor.part).plus(arrays)  # a new sum: an interrupt leaves the old one whole
             self._keep(replace(self._state, growing=total), block.cursor)
-        found = total.total()
-        self._keep(replace(self._state, done=(*self._state.done, found), growing=None), self._cursor)
-        return found
+        return total.total()
+
+    def _by_workers(self, data: SourceTraining, term: Term) -> Arrays:
+        growing = self._state.growing
+        goes_on = growing is not None and growing.here is None and growing.part % GROUP == 0
+
+        def keep(total: PartSums) -> None:
+            self._keep(replace(self._state, growing=total), Cursor(total.part))
+
+        assert data.client is not None
+        return sum_parts(data.parts(), term, data.client, growing if goes_on else None, keep)
 
     def dictionary(self, sampler: Any, rows: RowSource) -> Dictionary:
         """Return what the sampler learns from the rows; a stream's state is kept along the way."""

@@ -204,7 +204,7 @@ class PersistedTraining:
         """
         whole, light = (self.client.submit(same, one) for one in (features, seen))
         parts = [self.client.submit(change, part, whole, name="values") for part in self.parts]
-        return PersistedTraining(parts, self.client, seen, light)
+        return replace(self, parts=parts, seen=seen, held=light)
 
 
 @dataclass(frozen=True)

@@ -117,9 +117,7 @@ class RowLearner(StoredLearner):
             return SourceTraining(X, encode, client)
         from squeak.learners.checkpoint import KeptTraining
 
-        if client is not None:
-            raise ValueError("a fit on a cluster can have no checkpoint; Disqueak().fit(rows, checkpoint=...) can")
-        return KeptTraining(X, encode, run=run)
+        return KeptTraining(X, encode, client, run=run)
 
     def _training(
         self, X: Any, y: Any, weight: Any, *, targets: bool = True, numeric: bool = False, run: Any = None

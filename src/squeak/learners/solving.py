@@ -198,12 +198,14 @@ class RidgeLearner(DictionaryLearner):
         """Return the rows of a source in memory, less the targets' mean; where they do not fit, say so."""
         mean = np.zeros(1)
         shifted: Any = data
-        if data.repeatable and self._has_intercept():
+        here = data.repeatable and data.client is None
+        if here and self._has_intercept():
             shifted, mean = centred(data)
-        loaded = rows_in_memory(shifted, self.memory_budget) if data.repeatable else None
+        loaded = rows_in_memory(shifted, self.memory_budget) if here else None
         if loaded is None:
             self.solver_ = "direct" if self.alpha == "auto" else "falkon"
-            self.solver_reason_ += "; the rows do not fit in memory, and are read in every pass"
+            why = "do not fit in memory, and are read in every pass"
+            self.solver_reason_ += f"; the rows {why if data.client is None else 'stay with the workers'}"
             return data
         self.intercept_ = mean
         self.solver_reason_ += "; the rows were read into memory"

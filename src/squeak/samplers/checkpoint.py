@@ -48,7 +48,9 @@ class Run:
         self.sampler, self.source, self.path, self.every = sampler, source, Path(path), every
         self._parts_at = parts_at
         self._last: tuple[Any, list[dict[str, float]], Cursor] | None = None
-        self._written = -1
+        self._written: Any = None  # the state that is in the file
+        self._where = ""
+        self.fingerprint = source.fingerprint  # once: some have to look at all targets for it
         self._when = time.monotonic()
         check_place(self.path, "the checkpoint ")
         if self.path.exists() and not os.access(self.path, os.W_OK):
@@ -63,35 +65,37 @@ class Run:
 
     def write(self, *, finished: bool = False) -> None:
         """Write the latest state; the last good checkpoint stays if that fails."""
-        if self._last is None or (self._written == self._last[2].kept and not finished):
+        if self._last is None or (self._last[0] is self._written and not finished):
             return
         state, history, cursor = self._last
         arrays, content = self._parts_at(state, history)
         content["run"] = {
             "cursor": [cursor.part, cursor.row, cursor.kept, cursor.skipped],
-            "fingerprint": self.source.fingerprint,
+            "fingerprint": self.fingerprint,
             "recipe": self.source.recipe,
             "finished": finished,
             "skipped": self.source.skipped_ if finished else cursor.skipped,
         }
+        where = _words_of(cursor)
         try:
             storage.write(self.path, self.sampler.kind, arrays, content)
         except OSError as error:
-            good = (
-                f"the last good checkpoint is that of row {self._written:,}"
-                if self._written >= 0
-                else "there is none"
-            )
+            good = f"the last good checkpoint is that of {self._where}" if self._where else "there is none"
             kept = ", and the sampler keeps all rows up to here" if hasattr(self.sampler, "resume") else ""
             raise storage.CheckpointError(
-                f"the checkpoint {self.path} could not be written at row {cursor.kept:,} "
+                f"the checkpoint {self.path} could not be written at {where} "
                 f"({error.strerror or error}); {good}{kept}"
             ) from error
-        self._written, self._when = cursor.kept, time.monotonic()
+        self._written, self._where, self._when = state, where, time.monotonic()
 
-    def begin(self, kept: int = -1) -> None:
-        """Take note that so many rows are in the file already."""
-        self._written = kept
+    def begin(self, state: Any = None, cursor: Cursor | None = None) -> None:
+        """Take note of the state that is in the file already."""
+        self._written, self._where = state, "" if cursor is None else _words_of(cursor)
+
+
+def _words_of(cursor: Cursor) -> str:
+    """Return where a run is: workers read parts, and count no rows."""
+    return f"row {cursor.kept:,}" if cursor.kept or not cursor.part else f"part {cursor.part:,}"
 
 
 class Resumable:
@@ -125,7 +129,7 @@ class Resumable:
             resumed = f"finish it with {name}.resume" if hasattr(self, "resume") else again
             fact = f"{run.path} holds an unfinished run {error}"
             raise InputError(fact, Advice(again, "checkpoint", python=resumed), "delete it") from None
-        if saved.finished and run.source.fingerprint:
+        if saved.finished and run.fingerprint:
             self._restore(saved.state, saved.history)
             run.source.skipped_ = saved.skipped
             return self
@@ -136,7 +140,7 @@ class Resumable:
         state, start, past = (None, None, None) if saved is None else (saved.state, saved.cursor, saved.history)
         if start is not None:
             remove_leftovers(run.path)
-        run.begin(-1 if start is None else start.kept)
+        run.begin(state, start)
         try:
             self._read(run.source, state, start=start, keeper=run, past=past)
         except KeyboardInterrupt:
@@ -223,7 +227,7 @@ class _Saved:
 
 
 def _check_same_data(run: Run, saved: _Saved) -> None:
-    now = run.source.fingerprint
+    now = run.fingerprint
     if saved.fingerprint != now or (not now and not run.source.begins_with(saved.state.head)):
         raise ValueError("over other data, or over the same read in another way")
     if run.source.preprocessing != saved.state.preprocessing:

@@ -9,6 +9,7 @@ the whole sum comes here.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -25,6 +26,13 @@ Block: TypeAlias = tuple[Rows, Any]
 
 GROUP = 16
 """Sums of parts that are added to one, and so many of these again."""
+
+MANY = 32
+"""From so many groups on, a task sums all parts of one: fewer sums move between workers, who still have enough."""
+
+FEWEST_AHEAD, AHEAD_BYTES = 64, 2**30
+"""Parts that are summed ahead of the one that is added next, where all sums come here: so many, or as many as have
+so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +56,20 @@ class PartSums:
         """Return the sum with another block of the part at hand."""
         return replace(self, here=_plus(self.here, arrays))
 
-    def ended(self, here: Arrays | None) -> PartSums:
-        """Return the sum where the part at hand has ended with a sum of its own."""
-        waiting, number = list(self.waiting), self.part + 1
-        for level in count():
+    def ended(self, here: Arrays | None, first: int = 0) -> PartSums:
+        """Return the sum where the part at hand has ended with a sum of its own.
+
+        ``first``: 1 where it is the sum of a whole group of parts, and the part at hand begins a group.
+        """
+        waiting, number = [*self.waiting, *[None] * (first - len(self.waiting))], self.part // GROUP**first + 1
+        for level in count(first):
             if level == len(waiting):
                 waiting.append(None)
             here = waiting[level] = _plus(waiting[level], here)
             if number % GROUP:
                 break
             waiting[level], number = None, number // GROUP
-        return PartSums(tuple(waiting), self.part + 1)
+        return PartSums(tuple(waiting), self.part + GROUP**first)
 
     def total(self) -> Arrays:
         """Return the sum of all parts."""
@@ -85,6 +96,8 @@ def sum_parts(
     parts: Sequence[Callable[[], Iterator[Block]]],
     term: Callable[[Rows, Any], Arrays],
     cluster: Place,
+    start: PartSums | None = None,
+    keep: Callable[[PartSums], None] | None = None,
 ) -> Arrays:
     """Return the sum of ``term(X, y)`` over all blocks of all parts.
 
@@ -93,15 +106,51 @@ def sum_parts(
     ready (:func:`added`).
 
     ``parts``: each returns an iterator of (rows, targets); for a cluster they must be picklable. ``term``: given
-    rows and targets, a tuple of arrays.
+    rows and targets, a tuple of arrays. ``start``: the sum of the first parts, whole groups of them, where a run
+    before has kept it. ``keep``: is told of the sum whenever a group of parts has been added; sums of groups
+    then come here, which otherwise stay where they are.
 
     Source: The guide to clusters, docs/disqueak.md.
     """
-    one = partial(_sum_part, term)
+    one, total = partial(_sum_part, term), start or PartSums()
     if not cluster.keeps:
-        return added(cluster.map_ordered(one, list(parts)))
+        for found in _in_turn(one, parts[total.part :], cluster):
+            total = total.ended(found)
+            if keep is not None and total.part % GROUP == 0:
+                keep(total)
+        return total.total()
     there = cluster.submit(same, one, name="term")  # it has the size of the atoms squared: it travels once
-    return added([cluster.submit(by_itself, there, part) for part in parts], cluster)
+    groups = [parts[first : first + GROUP] for first in range(total.part, len(parts), GROUP)]
+    if len(groups) < MANY:
+        each = ([cluster.submit(by_itself, there, part) for part in group] for group in groups)
+        sums = [_joined(group, _plus, cluster) for group in each]
+    else:
+        sums = [cluster.submit(by_itself, there, _Group(group)) for group in groups]
+    if keep is None:
+        return PartSums(here=joined_there(sums, _plus, cluster)).total()
+    sums.reverse()
+    while sums:  # in their order; what was added is let go
+        total = total.ended(cluster.gathered([sums.pop()])[0], first=1)
+        keep(total)
+    return total.total()
+
+
+def _in_turn(function: Callable[[Any], Any], items: Sequence[Any], cluster: Place) -> Iterator[Any]:
+    """Yield the results in the order of the items, with a bounded number of tasks that wait to be asked for."""
+    waiting, most = deque[Any](), FEWEST_AHEAD
+    try:
+        for item in items:
+            waiting.append(cluster.submit(by_itself, function, item))
+            if len(waiting) >= most:
+                found = cluster.gathered([waiting.popleft()])[0]
+                size = 0 if found is None else sum(np.asarray(array).nbytes for array in found)
+                most = max(FEWEST_AHEAD, AHEAD_BYTES // max(size, 1))
+                yield found
+        while waiting:
+            yield cluster.gathered([waiting.popleft()])[0]
+    except BaseException:
+        cluster.cancel(list(waiting))
+        raise
 
 
 def added(sums: list[Any], cluster: Place | None = None) -> Arrays:
@@ -116,13 +165,14 @@ def joined_there(results: list[Any], join: Callable[[Any, Any], Any], cluster: P
 
     The list is emptied on the way: workers let go of a result once it is joined and nobody here stands for it.
     """
-
-    def joined(group: list[Any]) -> Any:
-        return reduce(lambda one, two: cluster.submit(join, one, two, name="add"), group)
-
     while len(results) > 1:
-        results[:] = [joined(results[first : first + GROUP]) for first in range(0, len(results), GROUP)]
+        firsts = range(0, len(results), GROUP)
+        results[:] = [_joined(results[first : first + GROUP], join, cluster) for first in firsts]
     return cluster.gathered(results)[0]
+
+
+def _joined(group: list[Any], join: Callable[[Any, Any], Any], cluster: Place) -> Any:
+    return reduce(lambda one, two: cluster.submit(join, one, two, name="add"), group)
 
 
 def _plus(one: Arrays | None, two: Arrays | None) -> Arrays | None:
@@ -138,5 +188,14 @@ def same(value: Any) -> Any:
     return value
 
 
-def _sum_part(term: Callable[[Rows, Any], Arrays], part: Callable[[], Iterator[Block]]) -> Arrays | None:
+def _sum_part(term: Callable[[Rows, Any], Arrays], part: Any) -> Arrays | None:
+    if isinstance(part, _Group):
+        return reduce(_plus, (sum_blocks(one(), term) for one in part.parts), None)
     return sum_blocks(part(), term)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Parts whose sums one task adds up."""
+
+    parts: Sequence[Callable[[], Iterator[Block]]]

@@ -240,7 +240,11 @@ def test_show_prints_every_kind_of_file(tmp_path, monkeypatch, capsys):
         "preprocessing": source.preprocessing,
         "experts": squeak.LocalExperts(squeak.KernelRidge(RBF(3.0)), leaf_rows=100, random_state=0).fit(X, X[:, 0]),
         "automatic": squeak.AutoRegressor(max_atoms=10, random_state=0).fit(
-            squeak.rows(pd.DataFrame({"x": X[:, 0] - 4, "kind": np.where(X[:, 1] > 0, "up", "d" * 99)}), X[:, 0])
+            squeak.rows(
+                pd.DataFrame({"x": X[:, 0] - 4, "kind": np.where(X[:, 1] > 0, "up", "d" * 99)}),
+                X[:, 0],
+                scale="robust",
+            )
         ),
     }
     words = {
@@ -259,7 +263,7 @@ def test_show_prints_every_kind_of_file(tmp_path, monkeypatch, capsys):
         "error on held-out rows",
         "% of the model",
         "all of these, by their weights: the model",
-        "2 columns become 3 numbers",
+        "2 columns become 4 numbers",
         "one number for each of 2 values: ddd",
     ):
         assert said in printed.out

@@ -66,16 +66,16 @@ def growth_table(found: dict[str, Any]) -> str:
     rates = {n: found["sizes"][n]["cpu_seconds"] / (int(n) * np.log(int(n))) for n in sizes}
     for n in sizes:
         facts = found["sizes"][n]
-        relative = rates[n] / rates[sizes[0]]
+        relative = f"{rates[n] / rates[sizes[0]]:.2f}" if facts.get("trees", True) else "–"
         lines.append(
             f"| {int(n):,}{'' if facts.get('trees', True) else ', `trees=False`'} | {facts['fit_seconds']:.0f} | "
-            f"{facts['cpu_seconds']:.0f} | {relative:.2f} | {facts['peak_mb']:.0f} MB | {facts['error']:.3f} |"
+            f"{facts['cpu_seconds']:.0f} | {relative} | {facts['peak_mb']:.0f} MB | {facts['error']:.3f} |"
         )
     if not all(facts.get("trees", True) for facts in found["sizes"].values()):
         lines += [
             "",
-            "The lines with `trees=False` were measured before trees were a part of these models, with other work "
-            "beside them.",
+            "The lines with `trees=False` were measured before trees were a part of these models, on another "
+            "machine and with other work beside them.",
         ]
     return "\n".join(lines)
 

@@ -117,6 +117,16 @@ def test_classes_join_in_a_trial(tmp_path):
     assert "stayed" in alarms(one)[0]
 
 
+def assert_goes_on(one, X, y, end, folder):
+    """Check that a learner and what its file holds learn the rows up to ``end`` alike."""
+    one.save(folder / "m.sqk")
+    again = squeak.load(folder / "m.sqk")
+    for each in (one, again):
+        each.partial_fit(X[each.n_seen_ : end], y[each.n_seen_ : end])
+    assert one.n_seen_ == end
+    np.testing.assert_array_equal(one.predict(X[:9]), again.predict(X[:9]))
+
+
 @pytest.mark.parametrize("scale", ["auto", None])
 @pytest.mark.parametrize("maker", [ConKonsRegressor, MixedKonsRegressor])
 def test_an_interrupt_of_a_single_row_in_a_trial_leaves_a_learner_that_is_saved_and_goes_on(maker, scale, tmp_path):
@@ -139,12 +149,7 @@ def test_an_interrupt_of_a_single_row_in_a_trial_leaves_a_learner_that_is_saved_
         except KeyboardInterrupt:
             ended.append("stayed" in alarms(one)[0])
         assert one.n_seen_ in (at, at + 1)
-        one.save(tmp_path / "m.sqk")
-        again = squeak.load(tmp_path / "m.sqk")
-        for each in (one, again):
-            each.partial_fit(X[each.n_seen_ : at + 60], y[each.n_seen_ : at + 60])
-        assert one.n_seen_ == at + 60
-        np.testing.assert_array_equal(one.predict(X[:9]), again.predict(X[:9]))
+        assert_goes_on(one, X, y, at + 60, tmp_path)
         after += 1
     assert set(ended) == {False, True}
 
@@ -166,12 +171,7 @@ def test_an_interrupt_where_a_single_row_raises_an_alarm_or_ends_a_trial_leaves_
             one = deepcopy(before)
             with suppress(KeyboardInterrupt), interrupted(after):
                 one.learn_one(X[at - 1], y[at - 1])
-            one.save(tmp_path / "m.sqk")
-            again = squeak.load(tmp_path / "m.sqk")
-            for each in (one, again):
-                each.partial_fit(X[each.n_seen_ : at + 20], y[each.n_seen_ : at + 20])
-            assert one.n_seen_ == at + 20
-            np.testing.assert_array_equal(one.predict(X[:9]), again.predict(X[:9]))
+            assert_goes_on(one, X, y, at + 20, tmp_path)
     assert seen == 2
 
 

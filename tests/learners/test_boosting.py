@@ -9,8 +9,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_limits
 
 import squeak
-from squeak.learners import boosting
-from squeak.learners.boosting import Boosted, Trees
+from squeak.learners import boosting, grown
+from squeak.learners.boosting import Boosted
+from squeak.learners.grown import Trees
 
 
 @pytest.fixture(autouse=True)
@@ -269,7 +270,7 @@ def test_threads_do_not_change_trees(monkeypatch):
     found = []
     for threads in ("1", "2"):
         monkeypatch.setenv("SQUEAK_NUM_THREADS", threads)
-        monkeypatch.setattr(boosting, "PAIRS", 5_000)
+        monkeypatch.setattr(grown, "PAIRS", 5_000)
         made = search("three classes", y=y)
         found.append((made.back_values, made.trees.values(X)))
     assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))

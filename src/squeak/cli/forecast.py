@@ -272,7 +272,7 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     from squeak.learners.blend import atoms_for
     from squeak.learners.boosting import MOST_ROWS
     from squeak.learners.choice import Costs
-    from squeak.learners.composed import ROWS_OF_A_SEARCH, WHOLE, leaf_of
+    from squeak.learners.fold import ROWS_OF_A_SEARCH, WHOLE, folds_of, leaf_of
     from squeak.learners.leaf_passes import enough_rows
     from squeak.learners.tried import BOOSTED
 
@@ -299,16 +299,16 @@ def of_auto(source: Any, learner: Any) -> Forecast:
         "one model": one_model(rows) / one_model(few),
         "local experts": rows / few,
     }
-    stages = {"start": start, "reading": head.reading * rows}
-    stages |= {name: spent * grow[name] for name, spent in job.times.items() if name in grow}
+    folds = folds_of(rows, leaf_of(rows, learner.leaf_rows))  # each as long as the first, which has no number
+    stages = {name: folds * spent * grow[name] for name, spent in job.times.items() if name in grow}
+    stages = {"start": start, "reading": head.reading * rows, **stages}
     if "local experts" not in stages and rows > WHOLE * leaf_of(rows, learner.leaf_rows):
         stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
     limit = math.inf if learner.time_budget is None else learner.time_budget
     if sum(stages.get(name, 0.0) for name in grow) > limit:  # trees and one model take what they take
         stages["kernels and metrics"] = min(stages["kernels and metrics"], max(limit, growing * more))
         stages.pop("local experts", None)
-    memory = memory_of_auto(rows, width, learner)
-    return Forecast(stages, rows, exact, 1, memory, None, time.perf_counter() - begin)
+    return Forecast(stages, rows, exact, 1, memory_of_auto(rows, width, learner), None, time.perf_counter() - begin)
 
 
 def memory_of_auto(rows: int, width: int, learner: Any) -> float:
@@ -317,7 +317,7 @@ def memory_of_auto(rows: int, width: int, learner: Any) -> float:
     The matrices are those of the atoms of one model or, where there are local experts, of the rows of a part.
     """
     from squeak.learners.blend import atoms_for
-    from squeak.learners.composed import WHOLE, leaf_of
+    from squeak.learners.fold import WHOLE, leaf_of
     from squeak.learners.leaf_passes import MOST_BYTES, enough_rows
 
     max_atoms, leaf_rows = learner.max_atoms, leaf_of(rows, learner.leaf_rows)

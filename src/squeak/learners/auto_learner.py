@@ -23,11 +23,12 @@ from squeak.core.types import Array, Rows
 from squeak.data import Block, Preprocessing, RowSource, rows
 from squeak.data.pieces import as_table
 from squeak.learners.blend import ATOMS
-from squeak.learners.boosting import Trees
-from squeak.learners.composed import Beyond, Composed, compose
+from squeak.learners.composed import Composed, compose
 from squeak.learners.data import SourceTraining, as_numbers, check_finite
 from squeak.learners.expansion import Expansion, ExpansionsPiece, total
+from squeak.learners.fold import Beyond, Problem, leaf_of
 from squeak.learners.formula import Answers, Experts, Function, Numbers
+from squeak.learners.grown import Trees
 from squeak.learners.leaf_passes import MOST_BYTES, Sample, bounded, enough_rows
 from squeak.learners.leaves import shared
 from squeak.learners.rows import RowLearner
@@ -213,20 +214,19 @@ class AutoLearner(RowLearner):
     def _compose(self, table: Table, y: Array) -> Composed:
         """Choose and fit the model of targets as columns; set all but what belongs to the kind of target."""
         search, groups = Search(self.time_budget), self._groups()
-        found = compose(
+        n = len(table.X) if table.beyond is None else table.beyond.n
+        problem = Problem(
             table.X,
             y,
             table.weight,
-            groups=groups,
-            classes=isinstance(self, ClassifierMixin),
-            trees=self.trees,
-            seed=table.seed,
-            max_atoms=self.max_atoms,
-            leaf_rows=self.leaf_rows,
-            search=search,
-            job=Job.current(),
-            beyond=table.beyond,
+            groups,
+            isinstance(self, ClassifierMixin),
+            self.trees,
+            self.max_atoms,
+            leaf_of(n, self.leaf_rows),
+            table.beyond,
         )
+        found = compose(problem, table.seed, search, Job.current())
         self.tree_, self.experts_, self.everywhere_ = found.tree, found.experts, found.everywhere
         self.trees_ = found.trees
         self.spread_, self.scores_ = [found.spread], found.scores

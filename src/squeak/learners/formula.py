@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from squeak.core.types import Array
-from squeak.learners.boosting import Trees
 from squeak.learners.expansion import Expansion
+from squeak.learners.grown import Trees
 from squeak.learners.splits import SplitTree
 
 

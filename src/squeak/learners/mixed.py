@@ -23,6 +23,8 @@ class Mixed:
     """What the mixture says of the held-out rows."""
     said: Array
     """The same as targets: of classes, 2·p − 1 with their probabilities p."""
+    offsets: Array
+    """What the scores of classes lack to be logits."""
 
 
 def averaged(values: list[Array], y: Array, mean: Array, weight: Array | None) -> Mixed:
@@ -32,7 +34,7 @@ def averaged(values: list[Array], y: Array, mean: Array, weight: Array | None) -
     shares[:-1] *= trusted_part(np.asarray(np.tensordot(shares, values, axes=1)), mean, y, weight)
     shares[-1] = 1.0 - shares[:-1].sum()
     said = np.asarray(sum(share * one for share, one in zip(shares, values, strict=True)))
-    return Mixed(shares, shares, said, said)
+    return Mixed(shares, shares, said, said, np.zeros(y.shape[1]))
 
 
 def added_up(values: list[Array], y: Array, mean: Array, weight: Array | None) -> Mixed:
@@ -46,4 +48,4 @@ def added_up(values: list[Array], y: Array, mean: Array, weight: Array | None) -
     sizes = slopes * [float(np.std(one, axis=0).mean()) for one in values]
     told = np.append(trusted * sizes / (sizes.sum() or 1.0), 0.0)
     told[-1] = 1.0 - told.sum()
-    return Mixed(np.append(trusted * slopes, 0.0), told, trusted * logits, said)
+    return Mixed(np.append(trusted * slopes, 0.0), told, trusted * logits, said, offsets)

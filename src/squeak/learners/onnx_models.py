@@ -15,9 +15,9 @@ from squeak._version import __version__
 from squeak.core.outputs import check_place, replacing
 from squeak.core.types import Array, Rows
 from squeak.data import Preprocessing
-from squeak.learners.boosting import Trees
 from squeak.learners.expansion import Expansion
 from squeak.learners.formula import Answers, Classes, Clusters, Cosines, Experts, Function, Numbers
+from squeak.learners.grown import Trees
 from squeak.learners.onnx_columns import encoded_rows, input_columns
 from squeak.learners.onnx_graph import BLOCK_VALUES, IR_VERSION, ML_OPSET, OPSET, Graph
 from squeak.learners.onnx_kernels import kernel_values, not_exported

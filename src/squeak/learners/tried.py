@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,24 @@ class Search:
     limits: list[str] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
 
+    def spent(self) -> float:
+        """Return the seconds since it began."""
+        return time.monotonic() - self.began
+
     def left(self) -> float:
         """Return the seconds that are left."""
-        return np.inf if self.budget is None else self.budget - (time.monotonic() - self.began)
+        return np.inf if self.budget is None else self.budget - self.spent()
+
+    def part(self) -> Search:
+        """Return a search of its own for a fold, which has the time that is left."""
+        return Search(self.budget, began=self.began)
+
+    def gather(self, parts: Sequence[Search]) -> None:
+        """Take over what folds have tried, each model a part of theirs, and the limits that half of them see."""
+        for part in parts:
+            self.stages += [replace(stage, weight=stage.weight / len(parts)) for stage in part.stages]
+        said = [words for part in parts for words in part.limits]
+        self.limits += [words for words in dict.fromkeys(said) if 2 * said.count(words) >= len(parts)]
 
 
 def words_of(kernels: list[Any]) -> str:

@@ -22,6 +22,7 @@ ALL = (
     "falkon",
     "half",
     "automatic",
+    "folds",
     "tables",
     "large",
     "scale",

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import RESULTS
+from benchmarks.folds import folds_page
 from benchmarks.pages import (
     automatic_page,
     bandits_page,
@@ -160,6 +161,7 @@ def pages() -> tuple[str, str, str, str]:
             ("falkon", falkon_page),
             ("half", half_page),
             ("automatic", automatic_page),
+            ("folds", folds_page),
             ("large", large_page),
             ("online", online_page),
             ("graphs", graphs_page),

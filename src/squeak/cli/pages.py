@@ -61,6 +61,8 @@ def _part(stage: dict[str, Any]) -> str:
     """Return what a model that was tried is to the model that was learned."""
     if stage["stage"] == "all rows":
         return f", on all rows: {stage['weight']:.0%} of the model"
+    if stage["stage"] == "fold":
+        return f", {stage['weight']:.0%} of the model"
     return ": the model" if stage["stage"] == "mixture" else ""
 
 

@@ -39,6 +39,8 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     decided whether one model serves the whole space or whether an expert for each part of it does better
     (:class:`LocalExperts`). Beside these, trees are boosted for as many rounds as lower the error on the held-out
     rows. Then all models are blended with weights that are not negative, and fitted to all rows.
+    Tables without local experts are learned in this way up to four times. Each of these folds holds other rows out,
+    and the model is the mean of all folds.
     The sizes of the errors on the held-out rows are learned too. They give standard deviations and intervals in
     the units of the target.
 
@@ -46,7 +48,7 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     ----------
     time_budget : float, optional
         The number of seconds after which nothing new is tried: the search for kernels and metrics ends, and local
-        experts are left out if they would take longer. Boosted trees and one model of all rows are fitted in any
+        experts or further folds are left out if they would take longer. Boosted trees and one model of all rows are fitted in any
         case, so that a fit may take longer than that. With a time budget, the result depends on the speed of the
         machine.
     max_atoms : int, optional
@@ -72,8 +74,9 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     search_ : list of dict
         Everything that was tried: stage, model, rows, atoms, alpha, the error on the held-out rows (as a part of
         the targets' standard deviation), seconds, and the weight in the final model (of classes, the part of the
-        logits). Models of all rows are blends, so that their alpha is NaN. The last line, of the stage "mixture",
-        is the final model: its weights were chosen on the same held-out rows.
+        logits). Models of all rows are blends, so that their alpha is NaN. A line of the stage "fold" ends the
+        lines of each fold, if there are several. The last line, of the stage "mixture", is the final model: its
+        weights were chosen on the same held-out rows.
     limits_ : list of str
         What stands in the way of a smaller error, in words.
     preprocessing_ : Preprocessing

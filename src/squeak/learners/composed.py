@@ -112,8 +112,9 @@ def _joined(
     if len(folds) > 1:
         whole, words = _mean_of(X, folds), f"the mean of {len(folds)} folds"
         back_scores = np.concatenate([fold.mixed.back_scores + fold.mixed.offsets for fold in folds])
-        for fold, own in zip(folds, searches, strict=True):
-            own.stages.append(_told(problem, "fold", TOGETHER, fold, fold.mixed.said, fold.back))
+        for number, (fold, own) in enumerate(zip(folds, searches, strict=True), 1):
+            name = f"fold {number} of {len(folds)}: {TOGETHER}"
+            own.stages.append(_told(problem, "fold", name, fold, fold.mixed.said, fold.back))
     search.gather(searches)
     search.stages.append(_told(problem, "mixture", words, whole, said, back))
     spread, scores = spread_of(whole.kernel, X[back], y[back] - said, seed)

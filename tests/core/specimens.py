@@ -272,6 +272,12 @@ SPECIMENS: dict[str, Specimen] = {
         ).fit(X, LABELS),
         use_learner,
     ),
+    "local-experts, squared loss": Specimen(
+        lambda: squeak.LocalExperts(
+            squeak.KernelClassifier(RBF(1.0), max_atoms=5), leaf_rows=20, random_state=0
+        ).fit(X, LABELS),
+        lambda model: [*use_learner(model), model.predict_proba(NEW)],
+    ),
     "auto-regressor": Specimen(
         lambda: squeak.AutoRegressor(max_atoms=6, random_state=0).fit(X, Y),
         lambda model: [

@@ -243,11 +243,11 @@ def said(tree: SplitTree, X: Array, found: Sequence[Any], leaves: list[IntArray]
     ``found``: what :func:`squeak.learners.leaves.fitted` returned for each leaf. ``leaves``: the rows of each. Of
     other rows the values are NaN.
     """
-    out, shares = np.full((len(X), found[0][0][0].coef.shape[1]), np.nan), np.zeros(len(X))
-    for (rows, share), (_, places, values), own in zip(tree.shares(X), found, leaves, strict=True):
+    out, shares = np.full((len(X), found[0].expert[0].coef.shape[1]), np.nan), np.zeros(len(X))
+    for (rows, share), one, own in zip(tree.shares(X), found, leaves, strict=True):
         part = np.zeros(len(X))
         part[rows] = share
-        known = own[places]
-        out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * values
+        known = own[one.places]
+        out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * one.values
         shares[known] += part[known]
     return out, shares

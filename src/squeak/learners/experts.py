@@ -69,6 +69,8 @@ class LocalExperts(ErrorsKnown, OddsKnown, RowLearner):
         For every leaf of the tree the kernel functions that its model is the sum of.
     classes_ : array
         Of classifiers.
+    knows_errors_ : bool
+        Whether there are standard deviations and intervals.
 
     Notes
     -----
@@ -360,7 +362,8 @@ class LocalExperts(ErrorsKnown, OddsKnown, RowLearner):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        theirs = get_tags(KernelBlend() if self.estimator is None else self.estimator)
+        estimator = KernelBlend() if self._labels is None else KernelClassifier()  # files do not hold the estimator
+        theirs = get_tags(estimator if self.estimator is None else self.estimator)
         tags.estimator_type, tags.classifier_tags = theirs.estimator_type, theirs.classifier_tags
         tags.regressor_tags, tags.target_tags = theirs.regressor_tags, theirs.target_tags
         return tags

@@ -180,6 +180,11 @@ class ErrorsKnown:
         low, high = self._known().interval(self._values(rows), rows, coverage)
         return self._shaped(low), self._shaped(high)
 
+    @property
+    def knows_errors_(self) -> bool:
+        """Whether there are deviations and intervals: experts of a regression that tell of rows left out."""
+        return self._errors is not None
+
     def _known(self) -> ExpertErrors:
         if self._errors is None:
             raise ValueError(

@@ -128,7 +128,7 @@ class OddsKnown(DecidesBlocks):
         probabilities have no jumps. With the logistic loss the scores are log odds. With the squared loss every
         expert calibrates its own, as :meth:`KernelClassifier.predict_proba` does, on leave-one-out scores of up to
         1,000 rows of its part. The most probable class may then differ from :meth:`predict`, which goes by the
-        scores, where two are nearly alike.
+        scores, where two are nearly alike, and rows of different parts may have another order than by their scores.
 
         A class that none of the n rows of a part has is improbable there, but never impossible: its odds are about
         1 to n + 1, as Laplace's rule has it. With a probability of 0, one such row makes the log loss infinite.

@@ -268,15 +268,9 @@ SPECIMENS: dict[str, Specimen] = {
     ),
     "local-experts, classes": Specimen(
         lambda: squeak.LocalExperts(
-            squeak.KernelClassifier(RBF(1.0), max_atoms=5, loss="logistic"), leaf_rows=20, random_state=0
-        ).fit(X, LABELS),
-        use_learner,
-    ),
-    "local-experts, squared loss": Specimen(
-        lambda: squeak.LocalExperts(
             squeak.KernelClassifier(RBF(1.0), max_atoms=5), leaf_rows=20, random_state=0
         ).fit(X, LABELS),
-        lambda model: [*use_learner(model), model.predict_proba(NEW)],
+        use_learner,
     ),
     "auto-regressor": Specimen(
         lambda: squeak.AutoRegressor(max_atoms=6, random_state=0).fit(X, Y),

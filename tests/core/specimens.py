@@ -268,7 +268,7 @@ SPECIMENS: dict[str, Specimen] = {
     ),
     "local-experts, classes": Specimen(
         lambda: squeak.LocalExperts(
-            squeak.KernelClassifier(RBF(1.0), max_atoms=5, loss="logistic"), leaf_rows=20, random_state=0
+            squeak.KernelClassifier(RBF(1.0), max_atoms=5), leaf_rows=20, random_state=0
         ).fit(X, LABELS),
         use_learner,
     ),

@@ -72,6 +72,7 @@ def test_saved_and_loaded_it_predicts_the_same_bits(table, tmp_path, estimator):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     if isinstance(estimator, KernelClassifier):
         np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.score(X, y) == model.score(X, y) > 0.5
 
 
@@ -113,17 +114,16 @@ def test_classes_that_not_every_part_has(rng, loss, n_classes):
     assert model.score(X, y) > 0.93
     scores = model.decision_function(X)
     assert scores.shape == ((400,) if n_classes == 2 else (400, n_classes))
-    assert hasattr(model, "predict_proba") == (loss == "logistic")
-    if loss == "logistic":
-        chances = model.predict_proba(X)
-        np.testing.assert_allclose(chances.sum(axis=1), 1.0)
-        assert np.mean(np.log(chances[np.arange(400), np.searchsorted(model.classes_, y)])) > -0.25
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert np.mean(np.log(chances[np.arange(400), np.searchsorted(model.classes_, y)])) > -0.25
 
 
-def test_a_part_of_one_class_is_as_sure_as_its_rows_allow(rng):
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_part_of_one_class_is_as_sure_as_its_rows_allow(rng, loss):
     X = np.sort(rng.uniform(-1, 1, (400, 1)), axis=0)
     y = X[:, 0] > 0.9  # the left parts hold one class only
-    estimator = KernelClassifier(RBF(0.3), 1e-2, loss="logistic", max_atoms=20)
+    estimator = KernelClassifier(RBF(0.3), 1e-2, loss=loss, max_atoms=20)
     model = LocalExperts(estimator, **QUICK).fit(X, y)
     far = model.predict_proba(np.array([[-1.0]]))[0]
     assert 0.98 < far[0] < 1.0

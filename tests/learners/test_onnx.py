@@ -147,6 +147,16 @@ def test_every_learner(numbers, tmp_path, name, outputs):
         check(squeak.load(tmp_path / "model.sqk"), tmp_path, X, close=1e-7)
 
 
+def test_probabilities_of_experts_whose_parts_lack_classes(rng, tmp_path):
+    X = rng.uniform(0, 4, (400, 2))
+    y = np.array(["a", "b", "c", "d"])[X[:, 0].astype(int)]
+    for loss in ("squared", "logistic"):
+        expert = squeak.KernelClassifier(RBF(0.7), 0.1, max_atoms=20, loss=loss)
+        model = squeak.LocalExperts(expert, leaf_rows=100, random_state=0).fit(X, y)
+        assert min(len(set(y[rows])) for rows, _ in model.tree_.shares(X)) < 4
+        assert "predict_proba" in check(model, tmp_path, X, close=1e-7)
+
+
 def test_no_learner_is_forgotten():
     assert set(learners.__all__) <= set(estimators())
 

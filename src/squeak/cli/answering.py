@@ -24,6 +24,14 @@ SHOWN = 40
 """Characters of a value that a message shows."""
 
 
+def knows_errors(model: Any) -> bool:
+    """Tell whether a model has intervals: a regression whose file holds how far off it is."""
+    if hasattr(model, "classes_") or not hasattr(model, "predict_interval"):
+        return False
+    known = hasattr(model, "noise_") or type(model).__name__ == "AutoRegressor"
+    return bool(getattr(model, "knows_errors_", known))
+
+
 class RefusedError(Exception):
     """A request that cannot be answered: the status of the answer, and words for who asked."""
 
@@ -63,8 +71,7 @@ class Answering:
             self.columns = [{"name": str(one), "kind": "number"} for one in names]
         self.columns = [{key: value for key, value in one.items() if key != "columns"} for one in self.columns]
         self.names = [one["name"] for one in self.columns]
-        known = hasattr(model, "noise_") or type(model).__name__ == "AutoRegressor"
-        self.intervals = self.classes is None and known and hasattr(model, "predict_interval")
+        self.intervals = knows_errors(model)
         self.probabilities = self.classes is not None and hasattr(model, "predict_proba")
 
     def described(self) -> dict[str, Any]:

@@ -64,7 +64,9 @@ class Loss(StrEnum):
     logistic = "logistic"
 
 
-Model = Annotated[Path, typer.Argument(help="A .sqk file with a model, as `squeak fit` writes it.")]
+Model = Annotated[
+    Path, typer.Argument(help="A .sqk file with a model: of `squeak fit`, or local experts that Python has saved.")
+]
 
 
 EVALUATED = 0.9
@@ -270,6 +272,8 @@ def predict(
     check_ending(out, ".parquet", ".csv")
     check_outputs([model, *data], overwrite=overwrite, others=[out])
     learner = _loaded(model)
+    if probabilities and not hasattr(learner, "classes_"):
+        raise ValueError("--probabilities is for classes, and this model predicts numbers")
     if probabilities and not hasattr(learner, "predict_proba"):
         raise ValueError("this model has no probabilities: its file is of an older version; fit it anew")
     for name, asked in (("--std", std), ("--interval", interval is not None)):
@@ -277,7 +281,7 @@ def predict(
             raise ValueError(f"{name} is for regression")
     if interval is not None and not 0.0 < interval < 1.0:
         raise typer.BadParameter(f"--interval lies strictly between 0 and 1, not {interval}")
-    source = source_from(reading, data, preprocessing=learner.preprocessing_)
+    source = _rows_for(learner, model, reading, data)
     columns: dict[str, Any] = {
         "keep": names_of(keep) or (),
         "probabilities": probabilities,
@@ -310,7 +314,7 @@ def evaluate(
     reading: Files,
 ) -> None:
     """Measure the errors of a model on DATA, and compare them with those of a constant prediction."""
-    import squeak as sq
+    from squeak.cli.answering import knows_errors
     from squeak.cli.pages import classification_scores, regression_scores
 
     learner = _loaded(model)
@@ -319,11 +323,10 @@ def evaluate(
         raise ValueError(
             f"the model predicts from the column {target!r}, so it is not its target; those are {', '.join(used)}"
         )
-    source = source_from(reading, data, target, preprocessing=learner.preprocessing_)
+    source = _rows_for(learner, model, reading, data, target)
     predicted, truth, chances = [], [], []
     classes = hasattr(learner, "classes_")
-    known = isinstance(learner, sq.AutoRegressor) or hasattr(learner, "noise_")
-    coverage = EVALUATED if not classes and known else None
+    coverage = EVALUATED if knows_errors(learner) else None
     for block in source.blocks():
         columns = predictions(learner, block, classes and hasattr(learner, "predict_proba"), coverage=coverage)
         predicted.append(columns.pop("prediction"))
@@ -345,6 +348,19 @@ def evaluate(
         )
 
 
+def _rows_for(learner: Any, path: Path, reading: Any, data: list[str], target: str | None = None) -> Any:
+    """Return the rows of DATA as a model takes them, or say that it does not know the columns of a table."""
+    source, made = source_from(reading, data, target, preprocessing=learner.preprocessing_), learner.preprocessing_
+    if made is None and (table := source.preprocessing) is not None:
+        count = learner.n_features_in_
+        if target is None or table.n_features != count:
+            raise ValueError(
+                f"the model of {path} was fitted to an array of {count} columns, so that it does not know those of "
+                f"a table: save its rows with numpy.save and give the .npy file, or fit it to squeak.rows(...)"
+            )
+    return source
+
+
 def _mean_of(learner: Any, real: Any) -> float:
     """Return the mean target of the fit; that of the rows at hand where the model does not tell it."""
     return float(learner.intercept_[0]) if hasattr(learner, "intercept_") else float(np.mean(real))
@@ -363,10 +379,12 @@ def _loaded(path: Path) -> Any:
     import squeak as sq
 
     learner = sq.load(path)
-    if isinstance(learner, sq.AutoRegressor | sq.AutoClassifier):
-        return learner
-    if not isinstance(learner, sq.KernelRidge | sq.KernelClassifier):
-        raise ValueError(f"{path} holds a {type(learner).__name__}; this is for models of squeak fit")
-    if not hasattr(learner, "classes_") and learner.dual_coef_.ndim > 1:
-        raise ValueError(f"{path} predicts {learner.dual_coef_.shape[1]} outputs at once; the command knows one")
+    chosen = sq.AutoRegressor | sq.AutoClassifier | sq.LocalExperts
+    if not isinstance(learner, sq.KernelRidge | sq.KernelClassifier | chosen):
+        raise ValueError(
+            f"{path} holds a {type(learner).__name__}; this is for models of squeak fit and for LocalExperts"
+        )
+    dimensions = learner.dimensions_ if isinstance(learner, chosen) else learner.dual_coef_.ndim
+    if not hasattr(learner, "classes_") and dimensions > 1:
+        raise ValueError(f"{path} predicts several outputs at once; the command knows one")
     return learner

@@ -69,10 +69,26 @@ def _part(stage: dict[str, Any]) -> str:
 def _chosen(model: Any) -> list[str]:
     """Return what an automatic model knows of itself; nothing for others."""
     lines = [f"  classes: {_names(model.classes_.tolist())}"] if hasattr(model, "classes_") else []
+    if hasattr(model, "knows_errors_"):
+        lines += _parts(model)
     if hasattr(model, "search_"):
         lines += searched(model)
     known = getattr(model, "preprocessing_", None)
     return lines if known is None else [*lines, "", *preprocessing(known), ""]
+
+
+def _parts(model: Any) -> list[str]:
+    """Return what there is to say of local experts."""
+    atoms = [sum(map(len, expert)) for expert in model.experts_]
+    classes = hasattr(model, "classes_")
+    known = hasattr(model, "predict_proba") if classes else model.knows_errors_
+    each = f"{min(atoms):,}" if min(atoms) == max(atoms) else f"{min(atoms):,} to {max(atoms):,}"
+    return [
+        f"  {'parts':<20} {len(atoms):,}, each with a model of its own",
+        f"  {'atoms':<20} {sum(atoms):,}, of which every part has {each}",
+        f"  {'kernel':<20} {model.kernel_!r} (that of the first part)",
+        f"  {'probabilities' if classes else 'intervals':<20} {'yes' if known else 'no'}",
+    ]
 
 
 def page_of_fit(path: Path, content: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ scores say nothing, classes are as probable as they are frequent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -51,6 +51,13 @@ class Calibration:
         if weight is not None and self.factors is not None:
             weight = weight / self.factors[places]
         return calibrated(values, places, 2 if two else coded.shape[1], weight)
+
+    def of_some(self, most: int, rng: np.random.Generator) -> Calibration:
+        """Return the calibration by so many of the rows at most, drawn without replacement."""
+        if self.errors is None or self.errors.sample is None or len(self.errors.sample.y) <= most:
+            return self
+        some = np.sort(rng.permutation(len(self.errors.sample.y))[:most])
+        return replace(self, errors=replace(self.errors, sample=self.errors.sample.of_some(some)))
 
     @property
     def slope(self) -> float:

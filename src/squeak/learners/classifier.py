@@ -79,6 +79,8 @@ class KernelClassifier(Classifier, RidgeLearner):
         The share of each column in how much the model changes.
     dictionary_, kernel_, solver_, alpha_, n_iter_
         What was used in the fit.
+    calibration_ : object
+        Of the squared loss: the ``slope`` a and the ``offsets`` b of the probabilities, see :meth:`predict_proba`.
 
     References
     ----------
@@ -160,6 +162,14 @@ class KernelClassifier(Classifier, RidgeLearner):
                 "probabilities take: fit it anew"
             )
         return True
+
+    @property
+    def calibration_(self) -> Calibration:
+        """How probabilities are made of scores after the squared loss; computed when it is first asked for."""
+        self._check_probabilities()
+        if self.solver_ == "newton":
+            raise AttributeError("the scores of the logistic loss are log odds: there is nothing to calibrate")
+        return self._calibration
 
     def _logits(self) -> tuple[float, Array]:
         if self.solver_ == "newton":

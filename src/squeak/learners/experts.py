@@ -7,10 +7,8 @@ from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, softmax
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 
 from squeak.core import engine, state
 from squeak.core.checks import check_between, check_labels, check_whole
@@ -21,7 +19,7 @@ from squeak.core.progress import Job, progress
 from squeak.core.saved import LabelsPiece, Layout, NestedPiece
 from squeak.core.seeds import draw_seed
 from squeak.core.types import Array, IntArray
-from squeak.data import DecidesBlocks, Preprocessing, RowSource, by_blocks
+from squeak.data import Preprocessing, RowSource, by_blocks
 from squeak.learners import leaf_passes
 from squeak.learners.blend import KernelBlend, kept_back
 from squeak.learners.classes import check_classes
@@ -33,21 +31,16 @@ from squeak.learners.formula import Answers, Classes, Experts, Function, Numbers
 from squeak.learners.leaf_passes import Sample, bounded, dense, sampled
 from squeak.learners.leaves import Slopes, Task, fitted, scores_of, shared, with_width
 from squeak.learners.metric import check_tunable
+from squeak.learners.odds import LeafOdds, OddsKnown
 from squeak.learners.regions import REGION_SAMPLE, HeldOut, Regions, grafted, region_rows
 from squeak.learners.ridge import KernelRidge
 from squeak.learners.rows import RowLearner, all_or_nothing
 from squeak.learners.splits import SplitTree, grown
-from squeak.learners.told import TOLD, ErrorsKnown, ExpertErrors, Told, decides, said, some_rows, told_by
-
-
-def _has_odds(model: Any) -> bool:
-    return decides(model) and bool(
-        getattr(model, "logistic_", getattr(model.estimator, "loss", "squared") == "logistic")
-    )
+from squeak.learners.told import TOLD, ErrorsKnown, ExpertErrors, Told, said, some_rows, told_by
 
 
 @parameters
-class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
+class LocalExperts(ErrorsKnown, OddsKnown, RowLearner):
     """One model for each part of the space, blended where parts meet: for rough functions of many rows.
 
     The rows are split at the median along the direction in which a small model of them changes most, the first
@@ -76,12 +69,14 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         For every leaf of the tree the kernel functions that its model is the sum of.
     classes_ : array
         Of classifiers.
+    knows_errors_ : bool
+        Whether there are standard deviations and intervals.
 
     Notes
     -----
     With parts of a fixed size, time and memory grow with n·log n. A part of a classifier that holds one class only
-    gives that class the score 1 and others −1; with the logistic loss, n rows of one class give it odds of n + 1 to
-    1 against each other one (Laplace's rule).
+    gives that class the score 1 and others −1. Probabilities go by Laplace's rule there: n rows of one class give
+    it odds of n + 1 to 1 against each other one.
 
     References
     ----------
@@ -114,6 +109,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         "logistic_": state.flag(),
         "classes_": LabelsPiece("classes_dtype", optional=True),
         "_errors": NestedPiece(ExpertErrors, optional=True),
+        "_odds": NestedPiece(LeafOdds, optional=True),
     }
 
     estimator: Any = field(default=None, kw_only=False)
@@ -128,6 +124,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
     back_values_: Array = field(init=False)
     preprocessing_: Preprocessing | None = field(init=False, default=None)
     _told: Told | ExpertErrors | None = field(init=False, default=None)
+    _odds: LeafOdds | None = field(init=False, default=None)
 
     @all_or_nothing
     def fit(
@@ -188,7 +185,8 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
                 return expert
 
             found = here.map_ordered(fitted if here.remote else one, tasks)
-        self.experts_ = [expert for expert, _, _ in found]
+        self.experts_ = [one.expert for one in found]
+        self._odds = LeafOdds.of([one.odds for one in found])
         if not classes:
             values, shares = said(self.tree_, slopes.X, found, leaves)
             self._told = told_by(data, values, shares, seed)
@@ -219,6 +217,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         regions = Regions(data, self.tree_, *how).all(sizes)
         self.tree_ = grafted(self.tree_, [region.tree for region in regions])
         self.experts_ = [expert for region in regions for expert in region.experts]
+        self._odds = LeafOdds.of([odds for region in regions for odds in region.odds])
         if back is not None:
             self.back_values_ = back.told_of(regions)
         elif told is not None:
@@ -241,7 +240,7 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         """
         for name in ("classes_", "back_values_"):
             self.__dict__.pop(name, None)
-        self.preprocessing_, self._told = None, None
+        self.preprocessing_, self._told, self._odds = None, None, None
         source: SourceTraining | None = None
         data: ArrayTraining | Sample
         if isinstance(X, SourceTraining):
@@ -291,6 +290,9 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         self.preprocessing_, self._told = found["preprocessing_"], found["_errors"]
         if found["_errors"] is not None and not found["_errors"].fits(self.tree_.columns, *outputs):
             raise ValueError("the errors do not fit the experts")
+        self._odds = found["_odds"]
+        if self._odds is not None and (self._labels is None or not self._odds.fits(leaves, *outputs)):
+            raise ValueError("the log odds do not fit the experts")
 
     def _width(self) -> int | None:
         return self.tree_.columns
@@ -304,16 +306,17 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
         return shared(self.tree_, self.experts_, np.asarray(X, dtype=np.float64))
 
     def _functions(self) -> Sequence[Function]:
-        return [Experts(self.tree_, self.experts_)]
+        return [Experts(self.tree_, self.experts_ if self._odds is None else self._odds.beside(self.experts_))]
 
     def _answers(self) -> Answers:
         if self._labels is None:
             return Numbers(self.dimensions_ == 1)
-        return Classes(self.classes_, 1.0 if self.logistic_ else None)
+        known = self.logistic_ or self._odds is not None
+        return Classes(self.classes_, 1.0 if known else None, beside=self._odds is not None)
 
     @by_blocks
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return f(x), or the class, of every row.
+        """Return f(x), or the class, of every row: the class with the largest score.
 
         Parameters
         ----------
@@ -337,38 +340,6 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
             ]
         return (self._shaped(values), self._shaped(self._known().std(rows))) if return_std else self._shaped(values)
 
-    @available_if(decides)  # type: ignore[untyped-decorator]
-    @by_blocks
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of every row: of classifiers.
-
-        Parameters
-        ----------
-        X : array, table, or row source
-
-        Returns
-        -------
-        array of shape (n,) or (n, classes)
-        """
-        values = self._values(self._rows_for(X))
-        return values[:, 0] if values.shape[1] == 1 else values
-
-    @available_if(_has_odds)  # type: ignore[untyped-decorator]
-    @by_blocks
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probability of every class for every row: of classifiers with the logistic loss.
-
-        Parameters
-        ----------
-        X : array, table, or row source
-
-        Returns
-        -------
-        array of shape (n, classes)
-        """
-        values = self._values(self._rows_for(X))
-        return np.hstack([expit(-values), expit(values)]) if values.shape[1] == 1 else softmax(values, axis=1)
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R², or the accuracy of classes.
 
@@ -391,7 +362,8 @@ class LocalExperts(ErrorsKnown, DecidesBlocks, RowLearner):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        theirs = get_tags(KernelBlend() if self.estimator is None else self.estimator)
+        estimator = KernelBlend() if self._labels is None else KernelClassifier()  # files do not hold the estimator
+        theirs = get_tags(estimator if self.estimator is None else self.estimator)
         tags.estimator_type, tags.classifier_tags = theirs.estimator_type, theirs.classifier_tags
         tags.regressor_tags, tags.target_tags = theirs.regressor_tags, theirs.target_tags
         return tags

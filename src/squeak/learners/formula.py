@@ -50,11 +50,15 @@ class Features:
 
 @dataclass(frozen=True)
 class Classes:
-    """Values are scores of classes; ``slope``·value + ``offsets`` are the logits of probabilities, where known."""
+    """Values are scores of classes; ``slope``·value + ``offsets`` are the logits of probabilities, where known.
+
+    ``beside``: behind the scores are as many values more, from which slope and offsets make the logits.
+    """
 
     classes: Any
     slope: float | None
     offsets: Any = 0.0
+    beside: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -22,6 +22,9 @@ from squeak.samplers.base import own_kernel
 
 SPLIT_ROWS, SPLIT_ATOMS = 4000, 400
 """Rows and atoms of the small model whose slopes tell where a node is split."""
+
+ODDS_ROWS = 1000
+"""Rows of a leaf at most by which its probabilities are calibrated: these are a few numbers."""
 
 DIRECTIONS = 4
 """Directions that are tried before rows are left in one leaf."""
@@ -110,19 +113,44 @@ def with_width(estimator: Any, X: Array, rows: IntArray) -> Any:
     return clone(estimator).set_params(kernel=resolve(own_kernel(estimator.kernel), X))
 
 
-def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:
-    """Return the expert of a leaf as the sum of its kernel functions, and what it said of rows without them.
+@dataclass(frozen=True)
+class Odds:
+    """How the log odds of classes are made of an expert's scores: slope·score + offsets."""
 
-    These are the rows that it held out or, where it can leave out a row afterwards, those of the task.
-    """
+    slope: float
+    offsets: Array
+    """One for two classes, else one for each class."""
+
+
+class Fitted(NamedTuple):
+    """What a task returns of its leaf."""
+
+    expert: list[Expansion]
+    """The functions whose sum the leaf's model is."""
+    places: IntArray
+    """Rows of which it is told what the model said without them: those that it held out, or those of the task."""
+    values: Array
+    """What it said of them."""
+    odds: Odds | None
+    """Of classes by the squared loss, how log odds are made of scores."""
+
+
+def fitted(task: Task) -> Fitted:
+    """Return the expert of a leaf, and what it said of rows without them."""
     rows, data = task.rows, task.data
     X, y = data.X[rows], data.y[rows]
     weight = None if data.weight is None else data.weight[rows]
     known = None if task.classes is None else np.unique(y)
     none = np.zeros(0, dtype=np.int64), np.zeros((0, 1))
     if known is not None and len(known) == 1:
-        scores = Coding(task.classes, -1.0)(known)[0] * _score_of_one(task, len(rows))
-        return [Expansion(RBF(1.0), X[:1].astype(np.float64), np.zeros((1, len(scores))), scores)], *none
+        scores, odds = Coding(task.classes, -1.0)(known)[0], None
+        sure = _of_one_class(scores, len(rows))
+        if _logistic(task):
+            scores = sure.offsets
+        else:
+            odds = sure
+        part = Expansion(RBF(1.0), X[:1].astype(np.float64), np.zeros((1, len(scores))), scores)
+        return Fitted([part], *none, odds)
     model = clone(task.estimator)
     model.set_params(random_state=draw_seed(generator_at(task.seed, SAMPLE, 2, task.leaf)) % 2**32)
     given = {name: values[rows] for name, values in task.by_row.items()} | task.beside
@@ -130,13 +158,19 @@ def fitted(task: Task) -> tuple[list[Expansion], IntArray, Array]:
         given["sample_weight"] = weight
     model.fit(X, y, **given)
     if isinstance(model, KernelBlend):
-        return model.expansions_, model.back_, model.back_values_
+        return Fitted(model.expansions_, model.back_, model.back_values_, None)
     part = Expansion.of(model)
     some = none[0] if task.told is None or known is not None else np.flatnonzero(task.told[rows])
     values = without(model, X, y, weight, some) if len(some) else None
     if values is not None:
-        return [part], some, values
-    return [part if known is None else _for_classes(part, known, task, len(rows))], *none
+        return Fitted([part], some, values, None)
+    if known is None:
+        return Fitted([part], *none, None)
+    odds = None
+    if not _logistic(task):
+        found = model.calibration_.of_some(ODDS_ROWS, generator_at(task.seed, SAMPLE, 3, task.leaf))
+        odds = _with_missing(Odds(found.slope, found.offsets), known, task.classes, len(rows))
+    return Fitted([_for_classes(part, known, task, len(rows))], *none, odds)
 
 
 def scores_of(classes: Any) -> int:
@@ -146,13 +180,6 @@ def scores_of(classes: Any) -> int:
 
 def _logistic(task: Task) -> bool:
     return bool(getattr(task.estimator, "loss", "squared") == "logistic")
-
-
-def _score_of_one(task: Task, n: int) -> float:
-    """Return the score of the only class of n rows: 1, or by Laplace's rule, so that its odds are n + 1 to 1."""
-    if not _logistic(task):
-        return 1.0
-    return float(np.log(n + 1.0)) / (1.0 if len(task.classes) == 2 else 2.0)
 
 
 def _for_classes(part: Expansion, known: Any, task: Task, n: int) -> Expansion:
@@ -171,3 +198,29 @@ def _for_classes(part: Expansion, known: Any, task: Task, n: int) -> Expansion:
     coef[:, places] = part.coef[:, signs[1]] * signs[0]
     intercept[places] = part.intercept[signs[1]] * signs[0]
     return Expansion(part.kernel, part.atoms, coef, intercept)
+
+
+def _of_one_class(scores: Array, n: int) -> Odds:
+    """Return the log odds of a leaf whose n rows are all of one class: n + 1 to 1 against each other (Laplace).
+
+    ``scores``: of the classes, 1 and −1.
+    """
+    return Odds(0.0, scores * float(np.log(n + 1.0)) / (1.0 if len(scores) == 1 else 2.0))
+
+
+def _with_missing(odds: Odds, known: Any, classes: Any, n: int) -> Odds:
+    """Return the log odds of all classes from those of the classes that a leaf's n rows hold.
+
+    The log odds of these add up to 0, and each other class has −log(n + 1). The scores of all classes are those of
+    the classes of the leaf, −s and s for a single score s, and −1 for each other class.
+    """
+    if len(known) == len(classes):
+        return odds
+    two, places = len(known) == 2, np.searchsorted(classes, known)
+    slope = odds.slope / 2.0 if two else odds.slope
+    offsets = np.full(len(classes), slope - float(np.log(n + 1.0)))
+    if two:
+        offsets[places] = odds.offsets[0] / 2.0 * np.array([-1.0, 1.0])
+    else:  # the scores of k classes, one against the rest, add up to 2 − k
+        offsets[places] = odds.offsets - odds.offsets.mean() + slope * (len(known) - 2.0) / len(known)
+    return Odds(slope, offsets)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from squeak.core.nystrom import Features
-from squeak.core.rows import n_rows
+from squeak.core.rows import n_rows, take
 from squeak.core.state import LARGEST
 from squeak.core.types import Array, IntArray, Rows
 from squeak.learners import intervals
@@ -29,6 +29,10 @@ class Sample:
     y: Array
     """Shape (k, outputs)."""
     weight: Array | None = None
+
+    def of_some(self, rows: IntArray) -> Sample:
+        """Return some of the rows, by their places."""
+        return Sample(take(self.X, rows), self.y[rows], None if self.weight is None else self.weight[rows])
 
 
 @dataclass

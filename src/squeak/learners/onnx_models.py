@@ -211,6 +211,10 @@ def _answers(graph: Graph, values: list[str], answers: Answers) -> dict[str, Res
 
 def _class_answers(graph: Graph, scores: str, answers: Classes) -> dict[str, Result]:
     kinds, two = graph.onnx.TensorProto, len(answers.classes) == 2
+    logits = scores
+    if answers.beside:
+        own = np.arange(1 if two else len(answers.classes))
+        scores, logits = (graph("Gather", scores, places, axis=1) for places in (own, own + len(own)))
     classes, kind = _labels(answers.classes, kinds)
     if two:
         single = graph("Squeeze", scores, [1])
@@ -222,7 +226,7 @@ def _class_answers(graph: Graph, scores: str, answers: Classes) -> dict[str, Res
         "decision_function": (single, kinds.DOUBLE, ["n"] if two else ["n", len(classes)]),
     }
     if answers.slope is not None:
-        logits = graph("Add", graph("Mul", scores, answers.slope), np.asarray(answers.offsets, dtype=np.float64))
+        logits = graph("Add", graph("Mul", logits, answers.slope), np.asarray(answers.offsets, dtype=np.float64))
         if two:
             chances = graph("Concat", graph("Sigmoid", graph("Neg", logits)), graph("Sigmoid", logits), axis=1)
         else:

@@ -22,7 +22,7 @@ from squeak.learners import leaf_passes
 from squeak.learners.data import ArrayTraining, SourceTraining
 from squeak.learners.expansion import Expansion
 from squeak.learners.leaf_passes import LeafRows, groups_of, rows_of, stays
-from squeak.learners.leaves import Slopes, Task, fitted, with_width
+from squeak.learners.leaves import Odds, Slopes, Task, fitted, with_width
 from squeak.learners.splits import SplitTree, grown
 from squeak.learners.told import WHOLE, said
 from squeak.trees.sums import same
@@ -56,6 +56,7 @@ class Region:
 
     tree: SplitTree
     experts: list[list[Expansion]]
+    odds: list[Odds | None]
     numbers: Array
     """The random numbers of the rows that were held out and are told of, and ..."""
     values: Array
@@ -116,13 +117,13 @@ class Regions:
             )
             for leaf, some in enumerate(leaves)
         ]
-        experts = [expert for expert, _, _ in found]
+        learned = [one.expert for one in found], [one.odds for one in found]
         if held is None or told is None:
-            return Region(tree, experts, np.empty(0), np.empty((0, 1)))
+            return Region(tree, *learned, np.empty(0), np.empty((0, 1)))
         values, shares = said(tree, rows.X, found, leaves)
         if held.part is None:
             values[shares < WHOLE] = np.nan
-        return Region(tree, experts, rows.numbers[told], values[told] * rows.share[told, None])
+        return Region(tree, *learned, rows.numbers[told], values[told] * rows.share[told, None])
 
     def all(self, sizes: Array) -> list[Region]:
         """Return what is learned in every region; ``sizes``: the bytes of their rows, about."""

@@ -180,6 +180,11 @@ class ErrorsKnown:
         low, high = self._known().interval(self._values(rows), rows, coverage)
         return self._shaped(low), self._shaped(high)
 
+    @property
+    def knows_errors_(self) -> bool:
+        """Whether there are deviations and intervals: experts of a regression that tell of rows left out."""
+        return self._errors is not None
+
     def _known(self) -> ExpertErrors:
         if self._errors is None:
             raise ValueError(
@@ -243,11 +248,11 @@ def said(tree: SplitTree, X: Array, found: Sequence[Any], leaves: list[IntArray]
     ``found``: what :func:`squeak.learners.leaves.fitted` returned for each leaf. ``leaves``: the rows of each. Of
     other rows the values are NaN.
     """
-    out, shares = np.full((len(X), found[0][0][0].coef.shape[1]), np.nan), np.zeros(len(X))
-    for (rows, share), (_, places, values), own in zip(tree.shares(X), found, leaves, strict=True):
+    out, shares = np.full((len(X), found[0].expert[0].coef.shape[1]), np.nan), np.zeros(len(X))
+    for (rows, share), one, own in zip(tree.shares(X), found, leaves, strict=True):
         part = np.zeros(len(X))
         part[rows] = share
-        known = own[places]
-        out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * values
+        known = own[one.places]
+        out[known] = np.where(np.isnan(out[known]), 0.0, out[known]) + part[known, None] * one.values
         shares[known] += part[known]
     return out, shares

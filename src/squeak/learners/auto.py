@@ -48,9 +48,9 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     ----------
     time_budget : float, optional
         The number of seconds after which nothing new is tried: the search for kernels and metrics ends, and local
-        experts or further folds are left out if they would take longer. Boosted trees and one model of all rows are fitted in any
-        case, so that a fit may take longer than that. With a time budget, the result depends on the speed of the
-        machine.
+        experts or further folds are left out if they would take longer. Boosted trees and one model of all rows are
+        fitted in any case, so that a fit may take longer than that. With a time budget, the result depends on the
+        speed of the machine.
     max_atoms : int, optional
         The largest number of atoms (rows kept) for each kernel. By default every row is an atom in tables and local
         experts of up to 8,000 rows, and a model of more rows has 1,000 atoms. Fewer atoms make the model smaller

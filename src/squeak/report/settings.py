@@ -116,8 +116,8 @@ def _sampler(d: Dictionary) -> str:
 TRIED = (
     "Every line was fitted without the held-out rows. Its error is the root of the mean squared error there, as a "
     "part of the targets' standard deviation. The weight is its part in the model, whose rest is the mean. "
-    "Each fold, where there are several, held other rows out, and the model is their mean. The mixture is the model "
-    "itself: its error is a little too small, for its weights were chosen on these rows."
+    "Each fold, where there are several, held other rows out, and the model is their mean. The mixture is the "
+    "model itself: its error is a little too small, for its weights were chosen on these rows."
 )
 
 

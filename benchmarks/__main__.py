@@ -29,6 +29,7 @@ ALL = (
     "online",
     "streams",
     "bandits",
+    "coverage",
     "searches",
     "graphs",
 )

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.coverage_page import coverage_page
+
 
 def spread(ratio: dict[str, float]) -> str:
     """Return a ratio in words: its median, smallest and largest."""
@@ -379,6 +381,8 @@ pull, and "plain batches" is batched BKB that solves again after every arm of a 
 |---|---|---|---|---|
 {rows}
 """
+    if "coverage" in found:
+        text += coverage_page(found["coverage"])
     if "flat" in found:
         parts = ", ".join(f"{part:.1f}" for part in found["flat"]["ms"])
         text += f"""

@@ -30,6 +30,7 @@ ALL = (
     "online",
     "streams",
     "bandits",
+    "coverage",
     "searches",
     "graphs",
 )

@@ -1,6 +1,6 @@
 """Bandits on real tables: regret and time a step, one thread; the width's effect; against bayes_opt on test functions.
 
-``python -m benchmarks.bandits tables|widths|flat|bayes_opt [seeds]`` runs one part; results of the parts are kept in one file.
+``python -m benchmarks.bandits tables|widths|flat|bayes_opt|new_arms [seeds]`` runs one part; results of the parts are kept in one file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import DATA, RESULTS, save
-from squeak.bandits import BKB, GPUCB, BatchBKB, fit_hyperparameters, minimize, regret
+from squeak.bandits import BKB, GPUCB, AutoUCB, BatchBKB, fit_hyperparameters, minimize, regret
 from squeak.bandits.exact import ExactPosterior
 from squeak.core import engine
 from squeak.kernels import RBF
@@ -272,7 +272,31 @@ def flat(steps: int = 5000) -> dict[str, Any]:
     return {"ms": parts, "simple_regret": found.fun - FUNCTIONS["hartmann6"][2]}
 
 
+def new_arms(seeds: int = 3) -> dict[str, Any]:
+    """Run bandits where most pulls are of new arms: a wavy function on a grid with a wide bound, and a large table."""
+    side = np.linspace(0.0, 1.0, 25)
+    grid = np.stack(np.meshgrid(side, side, side), axis=-1).reshape(-1, 3)
+    rng = np.random.default_rng(0)
+    waves = np.cos(grid @ rng.standard_normal((3, 2000)) / 0.2 + 2 * np.pi * rng.random(2000))
+    problems = {"a made grid": (grid, waves @ rng.standard_normal(2000) / np.sqrt(1000), RBF(0.2), "logdet")}
+    data = table("bandit_hpobench")
+    if data is not None:
+        problems["bandit_hpobench"] = (*data, hyperparameters(*data).kernel, 2.0)
+    result = {}
+    for name, (X, y, kernel, beta) in problems.items():
+        for cls in (AutoUCB, BatchBKB):
+
+            def make(seed: int, cls: Any = cls, X: Any = X, kernel: Any = kernel, beta: Any = beta) -> Any:
+                return cls(X, kernel, noise=NOISE, beta=beta, random_state=seed)
+
+            entry = pull(make, y, 400, seeds) | {"arms": len(X)}
+            result[f"{name}, {cls.__name__}"] = entry
+            show(f"{name}, {cls.__name__}", entry)
+    return result
+
+
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "new_arms": new_arms,
     "tables": tables,
     "widths": widths,
     "flat": flat,

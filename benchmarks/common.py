@@ -79,13 +79,17 @@ def real_rows(name: str) -> np.ndarray | None:
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-def save(name: str, result: dict[str, Any]) -> None:
-    """Write a result beside the versions that it was measured with."""
-    RESULTS.mkdir(exist_ok=True)
-    facts = {
+def versions() -> dict[str, Any]:
+    """Return what figures are measured with."""
+    return {
         "squeak": __version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
         "cores": len(os.sched_getaffinity(0)),
     }
-    (RESULTS / f"{name}.json").write_text(json.dumps({"measured_with": facts} | result, indent=1) + "\n")
+
+
+def save(name: str, result: dict[str, Any]) -> None:
+    """Write a result beside the versions that it was measured with."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps({"measured_with": versions()} | result, indent=1) + "\n")

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.coverage_page import coverage_page
+
 
 def spread(ratio: dict[str, float]) -> str:
     """Return a ratio in words: its median, smallest and largest."""
@@ -379,6 +381,16 @@ pull, and "plain batches" is batched BKB that solves again after every arm of a 
 |---|---|---|---|---|
 {rows}
 """
+    if "new_arms" in found:
+        facts = "; ".join(
+            f"{name}: {r['ms']:.1f} ms, {r['distinct']:.0f} arms of {r['arms']:,}"
+            for name, r in found["new_arms"].items()
+        )
+        text += f"""
+400 pulls, most of them of new arms (`python -m benchmarks.bandits new_arms`), by the time per step, the median of three runs: {facts}.
+"""
+    if "coverage" in found:
+        text += coverage_page(found["coverage"])
     if "flat" in found:
         parts = ", ".join(f"{part:.1f}" for part in found["flat"]["ms"])
         text += f"""

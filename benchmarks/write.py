@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.common import RESULTS
+from benchmarks.coverage_page import coverage_part
 from benchmarks.folds import folds_page
 from benchmarks.pages import (
     automatic_page,
@@ -388,6 +389,7 @@ def main() -> None:
         (ROOT / "README.md", "tables", tables_part(measured("tables"))),
         (ROOT / "docs" / "which-tool.md", "measured", which_tool()),
         (ROOT / "docs" / "samplers.md", "measured", samplers),
+        (ROOT / "docs" / "bandits.md", "coverage", coverage_part(result("bandits").get("coverage", {}))),
         (ROOT / "docs" / "bandits.md", "searches", searches_part(measured("searches"))),
         (ROOT / "docs" / "disqueak.md", "measured", plan_page(result("plan"))[1]),
         (ROOT / "docs" / "scale.md", "plan", plan_beside_runs(result("plan"))),

@@ -88,6 +88,40 @@ def test_updates_from_step_to_step_are_a_build_from_scratch(arms, rng):
         rewards += rng.standard_normal(len(told)).tolist()
 
 
+@pytest.mark.parametrize("kernel", [RBF(0.25), Linear()])
+def test_atoms_that_were_sure_leave_without_a_new_beginning(kernel, arms, rng, monkeypatch):
+    """The first, the last, or four go in a step; arms that come twice, or lie in a span, take their place."""
+    arms = np.vstack([arms[:40], arms[:3], arms[40:]])  # three of them come twice
+    K, ridge, model = kernel(arms), 0.05, SparsePosterior(kernel, arms, 0.05)
+    begun = []
+    embed = SparsePosterior._embed
+    monkeypatch.setattr(SparsePosterior, "_embed", lambda self, new: (begun.append(len(new)), embed(self, new)))
+    pulls, rewards = list(range(45)), rng.standard_normal(45).tolist()
+    told, members, left = np.arange(45), np.arange(45), 0
+    for step in range(60):
+        pulled, counts, sums = counted(pulls, rewards)
+        distinct, times = np.unique(told, return_counts=True)
+        sure = members % 7 != 6
+        model.update(members, sure, pulled, counts, sums, distinct, times.astype(float))
+        mean, residual, signal = dense_dtc(K, members, np.array(pulls), np.array(rewards), ridge)
+        np.testing.assert_allclose(model.mean, mean, atol=1e-5)
+        np.testing.assert_allclose(model.residual, residual, atol=1e-6)
+        np.testing.assert_allclose(model.signal, signal, atol=1e-6)
+        known, variance = model.predict(arms)
+        np.testing.assert_allclose(known, model.mean, atol=1e-6)
+        np.testing.assert_allclose(variance, model.variance, atol=1e-6)
+        core = np.intersect1d(members[sure], model._basis)
+        gone = [core[:1], core[-1:], rng.choice(core, min(4, len(core)), replace=False)][step % 3]
+        left += len(gone)
+        back = rng.choice(np.setdiff1d(pulled, members), min(2, len(pulled) - len(members)), replace=False)
+        members = np.union1d(np.setdiff1d(members, gone), back)
+        told = rng.integers(0, 60, 1 + step % 5)
+        pulls += told.tolist()
+        rewards += rng.standard_normal(len(told)).tolist()
+    assert left >= 80
+    assert begun == [39]  # of the first 45 arms every seventh was not sure
+
+
 def test_atoms_in_the_span_of_others_change_nothing(rng):
     arms = np.vstack([np.eye(3), rng.standard_normal((40, 3))])
     pulls, rewards = rng.integers(0, 43, 100), rng.standard_normal(100)

@@ -299,7 +299,7 @@ class FourierPosterior(SorPosterior):
         """Take the pulls told; the dictionary plays no part."""
         _, _, pulled, _, sums, told, times = parts
         for arm, count in zip(told.tolist(), times.tolist(), strict=True):
-            self._pull(arm, count)
+            self.signal, self.solver = self._after_pull(arm, count, self.signal, self.solver)
         self.weights = self.solver @ (np.take(self.features, pulled, axis=1) @ sums)
         self.mean = self.weights @ self.features
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from squeak.bandits.exact import ExactPosterior
-from squeak.bandits.sparse import two_terms
+from squeak.bandits.growth import two_terms
 from squeak.core import engine
 from squeak.core.cholesky import NotPositiveDefiniteError, inverse_factor
 from squeak.core.kernels import block, diagonal

@@ -91,8 +91,50 @@ def span(schur: Array, diag: Array) -> tuple[Array, IntArray]:
     return pivoted_inverse_factor((schur + schur.T) / 2, least / largest)
 
 
+def left_out(place: int, inverse: Array, solver: Array, features: Array) -> tuple[Array, Array, Array, Array]:
+    """Take an atom out. The features, at all arms, become those of the others, and their last row has no meaning.
+
+    ``place``: which atom, by its coordinate. ``inverse``: L⁻¹, whose column there is orthogonal to the features of
+    all other atoms. Returns the coordinate that was the atom's own, whose square over λ the residual gains; a row
+    whose square the signal loses; and V⁻¹ and L⁻¹ of the others.
+    """
+    inverse = inverse.copy()
+    weights = inverse[place:, place].copy()
+    direction = np.concatenate([np.zeros(place), weights / np.linalg.norm(weights)])
+    known = solver @ direction
+    known /= np.sqrt(direction @ known)
+    told, solver = known @ features, solver - np.multiply.outer(known, known)
+    for rows in (solver, solver.T, inverse):
+        turned(rows[place:], weights)
+    own = turned(features[place:], weights)
+    return own, told, solver[:-1, :-1].copy(), np.delete(inverse[:-1], place, axis=1)
+
+
+def turned(rows: Array, weights: Array) -> Array:
+    """Turn rows so that weights·rows, over the norm of the weights, is one of them; return it, and keep the others.
+
+    The others are orthogonal to it, as the rows were to each other, and take the place of all rows but the last.
+    Row i of them follows from the rows up to i + 1, so that a lower triangular matrix stays one but for the column
+    that it loses. The rows are changed.
+    """
+    norms = np.sqrt(np.cumsum(weights * weights))
+    total = weights[0] * rows[0]
+    for i in range(1, len(rows)):
+        row = rows[i]
+        np.multiply(row, norms[i - 1] / norms[i], out=rows[i - 1])
+        rows[i - 1] -= (weights[i] / (norms[i - 1] * norms[i])) * total
+        total += weights[i] * row
+    return np.asarray(total / norms[-1])
+
+
 def times_triangle(lower: Array, values: Array) -> Array:
     """Return lower·values for a lower triangular matrix, in the memory of ``values`` (m, A)."""
     if values.size:
         dtrmm(1.0, lower.T, values.T, side=1, lower=0, trans_a=0, overwrite_b=1)
     return values
+
+
+def two_terms(z: Array, diag: Array, solver: Array) -> tuple[Array, Array]:
+    """Return k(x, x) − ‖z‖² and zᵀV⁻¹z for every row z: what the atoms cannot see, and what was not told."""
+    residual = np.maximum(diag - np.einsum("ij,ij->i", z, z), 0.0)
+    return residual, np.maximum(np.einsum("ij,ij->i", z @ solver, z), 0.0)

@@ -19,7 +19,8 @@ class Side:
     _encode: Any
     _decode: Any
     _snap: Any
-    """What a kind of side gives, for the three methods below."""
+    _spread: Any
+    """What a kind of side gives, for the four methods below."""
 
     def encode(self, value: Any) -> list[float]:
         """Return the place of a value in the cube.
@@ -61,6 +62,22 @@ class Side:
         array of shape (n, width)
         """
         return np.asarray(self._snap(columns))
+
+    def spread(self, columns: Array) -> Array:
+        """Return the places that stand for numbers from 0 to 1, so that even numbers make even values.
+
+        Each value of a category, and each whole number, takes an equal part of the interval, the first and the
+        last one too. With ``log`` the part of a whole number is as wide as that of the logarithms rounded to it.
+
+        Parameters
+        ----------
+        columns : array of shape (n, 1)
+
+        Returns
+        -------
+        array of shape (n, width)
+        """
+        return np.asarray(self._spread(columns))
 
 
 @dataclass(frozen=True)
@@ -104,10 +121,16 @@ class Real(Side):
     def _snap(self, columns: Array) -> Array:
         return np.clip(columns, 0.0, 1.0)
 
+    def _spread(self, columns: Array) -> Array:
+        return self._snap(columns)
+
 
 @dataclass(frozen=True)
 class Integer(Real):
-    """A whole number from low to high, both included.
+    """A whole number from low to high, both included; ``log``: what counts is its logarithm.
+
+    Points that are spread over a box try all of them equally often. With ``log`` the share of k is proportional
+    to log((k + ½)/(k − ½)), which is the width of what is rounded to k, as in Optuna.
 
     Examples
     --------
@@ -130,9 +153,17 @@ class Integer(Real):
         return int(min(max(round(super()._decode(place)), self.low), self.high))
 
     def _snap(self, columns: Array) -> Array:
-        low, high = float(self._inner(self.low)), float(self._inner(self.high))
-        inner = low + np.clip(columns, 0.0, 1.0) * (high - low)
+        return self._rounded(columns, 0.0)
+
+    def _spread(self, columns: Array) -> Array:
+        return self._rounded(columns, 0.5)
+
+    def _rounded(self, parts: Array, beyond: float) -> Array:
+        """Return the places of the whole numbers nearest to these parts of the side, made longer at both ends."""
+        first, last = float(self._inner(self.low - beyond)), float(self._inner(self.high + beyond))
+        inner = first + np.clip(parts, 0.0, 1.0) * (last - first)
         whole = np.clip(np.rint(np.exp(inner) if self.log else inner), float(self.low), float(self.high))
+        low, high = float(self._inner(self.low)), float(self._inner(self.high))
         return np.asarray((self._inner(whole) - low) / (high - low))
 
 
@@ -173,6 +204,10 @@ class Categorical(Side):
         out = np.zeros_like(columns)
         out[np.arange(len(columns)), np.argmax(columns, axis=1)] = math.sqrt(0.5)
         return out
+
+    def _spread(self, columns: Array) -> Array:
+        value = np.minimum((columns * self.width).astype(np.int64), self.width - 1)
+        return np.asarray(math.sqrt(0.5) * (value == np.arange(self.width)))
 
 
 def _all_different(values: Sequence[Any]) -> bool:
@@ -277,19 +312,12 @@ class Space:
     def spread(self, units: Array) -> Array:
         """Return the rows that stand for points of the unit cube with one column for each side.
 
-        A category takes an equal part of its side's interval for each of its values, so that points which are
-        spread evenly over [0, 1] are spread evenly over the values.
+        Points that are spread evenly over the cube are spread evenly over the values, as each side has it.
         """
-        if self.width == len(self.sides):
+        if self.is_real:
             return self.snap(units)
-        rows = np.zeros((len(units), self.width))
-        for i, (side, part) in enumerate(zip(self.sides, self._parts, strict=True)):
-            if isinstance(side, Categorical):
-                value = np.minimum((units[:, i] * side.width).astype(np.int64), side.width - 1)
-                rows[np.arange(len(units)), part.start + value] = 1.0
-            else:
-                rows[:, part] = units[:, [i]]
-        return self.snap(rows)
+        rows = [side.spread(units[:, [i]]) for i, side in enumerate(self.sides)]
+        return self._without(np.hstack(rows))
 
     def jumped(self, rows: Array, chance: float, rng: np.random.Generator) -> Array:
         """Return the rows, each categorical side of each row moved to a random value with this chance."""

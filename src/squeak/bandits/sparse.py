@@ -13,8 +13,9 @@ dictionary.
 Features are triangular, so they nest: those of arms that are sure to be in the dictionary (the core) stay as they
 are from step to step, and only the coordinates of arms whose coin changes are made anew, in O(A·m) each. A pull
 changes V by a matrix of rank one, O(A·m) again. What these changes are follows from the features of the arms pulled
-alone (:mod:`squeak.bandits.growth`), so that all of them, and the mean, take one product over the arms. Only when
-an arm of the core leaves, or many rewards are told at once, is V solved anew for all arms, in O(A·m²).
+alone (:mod:`squeak.bandits.growth`), so that all of them, and the mean, take one product over the arms. An arm that
+leaves the core takes O(A·m) too: rotations make one coordinate its own. Only when many of them leave at once, or
+many rewards are told, is V solved anew for all arms, in O(A·m²).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from squeak.bandits.growth import Growth, span, times_triangle
+from squeak.bandits.growth import Growth, left_out, span, times_triangle, two_terms
 from squeak.bandits.posterior import copies, highest, upper_bound
 from squeak.core.cholesky import GrowingCholesky, inverse_factor
 from squeak.core.kernels import against, block, diagonal
@@ -34,7 +35,7 @@ from squeak.core.state import numbers, parts, wholes
 from squeak.core.types import Array, BoolArray, IntArray, Rows
 
 FEW = 4
-"""If more arms are told at once, and more than a quarter of the coordinates, V is solved anew."""
+"""If more arms are told at once, and more than a quarter of the coordinates, V is made anew; if more leave, all."""
 
 MANY = 500
 """From more arms told at once on, their log-determinant is bounded by a sum."""
@@ -148,10 +149,14 @@ class SparsePosterior:
         """
         sure = sure if sure.any() else np.ones(len(members), dtype=bool)
         core = set(self._basis[: self._core]) | self._spare
+        left = core - set(members.tolist())
         self._steps += len(told)
-        stays = core <= set(members.tolist()) and self._steps < REFRESH and bool(core)
+        stays = core > left and len(left) <= FEW and self._steps < REFRESH
         if stays:
             self._truncate()
+            for arm in sorted(left):
+                self._leave(arm)
+            core = set(self._basis) | self._spare
         else:
             self._embed(members[sure])
             self._steps, core = 0, set(members[sure].tolist())
@@ -179,15 +184,25 @@ class SparsePosterior:
             self._factor = GrowingCholesky(self._factor.inverse[: self._core, : self._core])
         self.residual, self.signal, self.solver = self._core_residual, self._core_signal, self._core_solver
 
+    def _leave(self, arm: int) -> None:
+        """Take an arm out of the core, in O(A·m)."""
+        if arm in self._spare:
+            self._spare.remove(arm)
+            return
+        place = self._basis.index(arm)
+        own, told, self.solver, inverse = left_out(place, self._factor.inverse, self.solver, self.features)
+        self.residual = self.residual + own * own / self.ridge
+        self.signal = np.maximum(self.signal - told * told, 0.0)
+        self._factor = GrowingCholesky(inverse)
+        del self._basis[place]
+        self._spare = set()  # what was in the span may no longer be: these arms are looked at anew
+        self._keep_core([])
+
     def _keep_core(self, appended: list[int]) -> None:
         """Let all coordinates so far be the core."""
         self._spare |= set(appended) - set(self._basis)
         self._core = len(self._basis)
         self._core_residual, self._core_signal, self._core_solver = self.residual, self.signal, self.solver
-
-    def _pull(self, arm: int, times: int) -> None:
-        """Let V know of some pulls of one arm."""
-        self.signal, self.solver = self._after_pull(arm, times, self.signal, self.solver)
 
     def _after_pull(self, arm: int, times: int, signal: Array, solver: Array) -> tuple[Array, Array]:
         """Return signal and V⁻¹ after some pulls of one arm."""
@@ -383,9 +398,3 @@ STATE = {
     "core_solver": numbers("core", "core"),
     "weights": numbers("m"),
 }
-
-
-def two_terms(z: Array, diag: Array, solver: Array) -> tuple[Array, Array]:
-    """Return k(x, x) − ‖z‖² and zᵀV⁻¹z for every row z: what the atoms cannot see, and what was not told."""
-    residual = np.maximum(diag - np.einsum("ij,ij->i", z, z), 0.0)
-    return residual, np.maximum(np.einsum("ij,ij->i", z @ solver, z), 0.0)

@@ -18,7 +18,7 @@ from benchmarks.common import save
 from benchmarks.tables_data import CHOSEN_ON, Split, here, load
 from squeak.learners import fold
 
-SIZES = (700, 2_000, 4_500)
+SIZES = (700, 2_000)
 SEEDS = 3
 NEW = 4_000
 

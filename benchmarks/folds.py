@@ -16,7 +16,7 @@ import numpy as np
 import squeak
 from benchmarks.common import save
 from benchmarks.tables_data import CHOSEN_ON, Split, here, load
-from squeak.learners import fold
+from squeak.learners.fold import MOST_FOLDS
 
 SIZES = (700, 2_000)
 SEEDS = 3
@@ -34,16 +34,15 @@ def part(name: str, n: int) -> Split | None:
     return Split(name, whole.classes, X[some], y[some], X[new], y[new])
 
 
-def one(data: Split, folds: int, seed: int) -> dict[str, float]:
-    """Return the error of a fit with so many folds at most, its log loss for classes, and its time."""
+def one(data: Split, folds: int | None, seed: int) -> dict[str, float]:
+    """Return the error of a fit in so many folds, its log loss for classes, and its time."""
     from sklearn.metrics import log_loss
 
-    fold.MOST_FOLDS = folds
     start = time.process_time()
     cls = squeak.AutoClassifier if data.classes else squeak.AutoRegressor
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = cls(random_state=seed).fit(data.X, data.y)
+        model = cls(folds=folds, random_state=seed).fit(data.X, data.y)
     found = {"seconds": time.process_time() - start}
     said = model.predict(data.X_test)
     if not data.classes:
@@ -54,28 +53,28 @@ def one(data: Split, folds: int, seed: int) -> dict[str, float]:
     return found | {"error": float(np.mean(said != data.y_test)), "log_loss": float(loss)}
 
 
-def noise(folds: int) -> list[float]:
+def noise(folds: int | None) -> list[float]:
     """Return the squared error over that of the mean, for 30 tables of 400 rows whose targets are pure noise."""
-    fold.MOST_FOLDS, found = folds, []
+    found = []
     for seed in range(30):
         rng = np.random.default_rng(1000 + seed)
         X, y = rng.normal(size=(400, 4)), rng.normal(size=400)
         new, truth = rng.normal(size=(20_000, 4)), rng.normal(size=20_000)
-        said = squeak.AutoRegressor(random_state=seed).fit(X, y).predict(new)
+        said = squeak.AutoRegressor(folds=folds, random_state=seed).fit(X, y).predict(new)
         found.append(float(np.mean((said - truth) ** 2) / np.mean((y.mean() - truth) ** 2)))
     return found
 
 
-def coverage(folds: int, n: int) -> tuple[list[float], list[float]]:
+def coverage(folds: int | None, n: int) -> tuple[list[float], list[float]]:
     """Return coverages and mean widths of intervals of 90%, for 12 made tables whose noise has two sizes."""
-    fold.MOST_FOLDS = folds
     inside, width = [], []
     for seed in range(12):
         rng = np.random.default_rng(50 + seed)
         X = rng.normal(size=(n + 5_000, 6))
         y = np.sin(2 * X[:, 0]) + 0.7 * X[:, 1] * X[:, 2]
         y += (0.2 + 0.3 * (X[:, 3] > 0)) * rng.standard_normal(len(X))
-        low, high = squeak.AutoRegressor(random_state=seed).fit(X[:n], y[:n]).predict_interval(X[n:])
+        model = squeak.AutoRegressor(folds=folds, random_state=seed).fit(X[:n], y[:n])
+        low, high = model.predict_interval(X[n:])
         inside.append(float(np.mean((low <= y[n:]) & (y[n:] <= high))))
         width.append(float(np.mean(high - low)))
     return inside, width
@@ -83,10 +82,10 @@ def coverage(folds: int, n: int) -> tuple[list[float], list[float]]:
 
 def run() -> None:
     os.environ["SQUEAK_NUM_THREADS"] = "1"
-    most, records = fold.MOST_FOLDS, []
+    records: list[dict[str, Any]] = []
     made = {
-        "noise": [noise(folds) for folds in (1, most)],
-        "coverage": {n: [coverage(folds, n) for folds in (1, most)] for n in (300, 600)},
+        "noise": [noise(folds) for folds in (1, None)],
+        "coverage": {n: [coverage(folds, n) for folds in (1, None)] for n in (300, 600)},
     }
     for n in SIZES:
         for name in filter(here, CHOSEN_ON):
@@ -94,12 +93,12 @@ def run() -> None:
             if data is None:
                 continue
             single = [one(data, 1, seed) for seed in range(SEEDS)]
-            all_ = one(data, most, 0)
+            all_ = one(data, None, 0)
             record: dict[str, Any] = {"table": name, "rows": n}
             for what, value in all_.items():
                 record[what] = [float(np.mean([each[what] for each in single])), value]
             records.append(record)
-            save("folds", {"records": records, "folds": most, "made": made})
+            save("folds", {"records": records, "folds": MOST_FOLDS, "made": made})
             print(
                 f"  {name}, {n:,} rows: error {record['error'][1] / record['error'][0]:.3f} of one fold's",
                 flush=True,

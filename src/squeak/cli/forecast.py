@@ -280,11 +280,10 @@ def of_auto(source: Any, learner: Any) -> Forecast:
     rows, exact = count_rows(source)
     head = Head.of(source, min(AUTO_ROWS, max(200, rows // 3)))
     few, width = len(head.X), head.X.shape[1]
-    start = _imported(
-        lambda: clone(learner).set_params(verbose=0, time_budget=0.01).fit(head.X[:FEW], head.y[:FEW])
-    )
+    quick = clone(learner).set_params(verbose=0, time_budget=0.01)
+    start = _imported(lambda: quick.fit(head.X[:FEW], head.y[:FEW]))
     with Job("", True, shown=False) as job:
-        tried = clone(learner).set_params(verbose=0, time_budget=None).fit(head.X, head.y).search_
+        tried = clone(learner).set_params(verbose=0, time_budget=None, folds=1).fit(head.X, head.y).search_
     growing = sum(one["seconds"] for one in tried if one["model"].endswith(BOOSTED))
     searching = sum(one["seconds"] for one in tried if one["stage"] == "search") or 1.0
     more = min(rows, MOST_ROWS) / min(few, MOST_ROWS)
@@ -299,13 +298,14 @@ def of_auto(source: Any, learner: Any) -> Forecast:
         "one model": one_model(rows) / one_model(few),
         "local experts": rows / few,
     }
-    folds = folds_of(rows, leaf_of(rows, learner.leaf_rows))  # each as long as the first, which has no number
-    stages = {name: folds * spent * grow[name] for name, spent in job.times.items() if name in grow}
-    stages = {"start": start, "reading": head.reading * rows, **stages}
+    stages = {"start": start, "reading": head.reading * rows}
+    stages |= {name: spent * grow[name] for name, spent in job.times.items() if name in grow}
     if "local experts" not in stages and rows > WHOLE * leaf_of(rows, learner.leaf_rows):
         stages["local experts"] = stages.get("kernels and metrics", 0.0) * rows / ROWS_OF_A_SEARCH
-    limit = math.inf if learner.time_budget is None else learner.time_budget
-    if sum(stages.get(name, 0.0) for name in grow) > limit:  # trees and one model take what they take
+    fold, limit = sum(stages.get(name, 0.0) for name in grow), learner.time_budget or math.inf
+    folds = min(folds_of(rows, leaf_of(rows, learner.leaf_rows), learner.folds), max(1.0, limit / fold))
+    stages |= {name: folds * stages[name] for name in grow if name in stages}
+    if fold > limit:  # trees and one model take what they take
         stages["kernels and metrics"] = min(stages["kernels and metrics"], max(limit, growing * more))
         stages.pop("local experts", None)
     return Forecast(stages, rows, exact, 1, memory_of_auto(rows, width, learner), None, time.perf_counter() - begin)

@@ -39,7 +39,7 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     decided whether one model serves the whole space or whether an expert for each part of it does better
     (:class:`LocalExperts`). Beside these, trees are boosted for as many rounds as lower the error on the held-out
     rows. Then all models are blended with weights that are not negative, and fitted to all rows.
-    Tables without local experts are learned in this way up to four times. Each of these folds holds other rows out,
+    Tables without local experts are learned in this way several times. Each of these folds holds other rows out,
     and the model is the mean of all folds.
     The sizes of the errors on the held-out rows are learned too. They give standard deviations and intervals in
     the units of the target.
@@ -61,6 +61,10 @@ class AutoRegressor(MultiOutputMixin, RegressorMixin, PredictsBlocks, AutoLearne
     trees : bool
         Whether boosted trees may be a part of the model, with a weight like that of the other parts. They follow
         steps and thresholds, which kernels smooth out. Without them the predictions of a regression have no jumps.
+    folds : int, optional
+        How often a table without local experts is learned: four times by default, and less often from 4,000 rows
+        on, so that the folds have 16,000 rows together at most. One fold takes the least time, and its model is the
+        smallest.
     random_state : None, int, RandomState or Generator
         The seed. The same seed gives the same result, on any number of threads.
     verbose : int
@@ -198,7 +202,7 @@ class AutoClassifier(ClassifierMixin, DecidesBlocks, AutoLearner):
 
     Parameters
     ----------
-    time_budget, max_atoms, leaf_rows, trees, random_state, verbose
+    time_budget, max_atoms, leaf_rows, trees, folds, random_state, verbose
         As for :class:`AutoRegressor`.
 
     Attributes

@@ -112,6 +112,7 @@ class AutoLearner(RowLearner):
     max_atoms: int | None = None
     leaf_rows: int | None = None
     trees: bool = True
+    folds: int | None = None
     verbose: int = 0
     tree_: SplitTree = field(init=False)
     experts_: list[list[Expansion]] = field(init=False)
@@ -131,6 +132,8 @@ class AutoLearner(RowLearner):
         if self.leaf_rows is not None:
             check_whole("leaf_rows", self.leaf_rows, low=100)
         check_flag("trees", self.trees)
+        if self.folds is not None:
+            check_whole("folds", self.folds)
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)
 
@@ -224,6 +227,7 @@ class AutoLearner(RowLearner):
             self.trees,
             self.max_atoms,
             leaf_of(n, self.leaf_rows),
+            self.folds,
             table.beyond,
         )
         found = compose(problem, table.seed, search, Job.current())

@@ -73,24 +73,24 @@ def compose(problem: Problem, seed: int, search: Search, job: Job) -> Composed:
         search.limits.append(f"{why}: the mean is all that was learned")
         return _mean_only(X, y, problem.weight)
     rng = generator_at(seed, SAMPLE, 10)
-    backs = _held_out(problem, folds_of(n, problem.leaf_rows), rng)
+    backs = _held_out(problem, folds_of(n, problem.leaf_rows, problem.folds), rng)
     folds: list[Fold] = []
     searches: list[Search] = []
     for number, back in enumerate(backs):
         if number and not search.left() > search.spent() / number:
             search.limits.append(f"time_budget ended the search after {number} of {len(backs)} folds")
             break
-        name = f"fold {number + 1}: " if number else ""
         own = seed if not number else int(generator_at(seed, SAMPLE, 13, number).integers(2**63))
         searches.append(search.part())
-        folds.append(composed_on(problem, back, rng, own, searches[-1], job, name))
+        folds.append(composed_on(problem, back, rng, own, searches[-1], job, (number, len(backs))))
     return _joined(problem, folds, searches, seed, search)
 
 
 def _held_out(problem: Problem, folds: int, rng: np.random.Generator) -> list[BoolArray]:
     """Return for every fold which rows it holds out; no row is held out twice."""
     n, rows = problem.n, len(problem.y)
-    held_out = min(MOST_BACK, max(round(BACK * n), min(n // max(3, folds), ENOUGH_BACK)))
+    most = n // max(3, folds)
+    held_out = min(MOST_BACK, most, max(round(BACK * n), min(most, ENOUGH_BACK)))
     if problem.beyond is not None:
         held = problem.beyond.held_out(min(held_out, rows // 3))
         return [problem.beyond.numbers <= held.told[-1]]
@@ -108,15 +108,15 @@ def _joined(
     X, y = problem.X, problem.y
     back = np.concatenate([fold.back for fold in folds])
     said = np.concatenate([fold.mixed.said for fold in folds])
-    whole, back_scores, words = folds[0], folds[0].mixed.back_scores, TOGETHER
+    whole, words = _mean_of(X, folds), TOGETHER
     if len(folds) > 1:
-        whole, words = _mean_of(X, folds), f"the mean of {len(folds)} folds"
-        back_scores = np.concatenate([fold.mixed.back_scores + fold.mixed.offsets for fold in folds])
+        words = f"the mean of {len(folds)} folds"
         for number, (fold, own) in enumerate(zip(folds, searches, strict=True), 1):
             name = f"fold {number} of {len(folds)}: {TOGETHER}"
             own.stages.append(_told(problem, "fold", name, fold, fold.mixed.said, fold.back))
     search.gather(searches)
     search.stages.append(_told(problem, "mixture", words, whole, said, back))
+    back_scores = np.concatenate([_by_others(fold, folds) for fold in folds]) if problem.classes else said
     spread, scores = spread_of(whole.kernel, X[back], y[back] - said, seed)
     experts, everywhere, slopes = whole.experts, whole.everywhere, whole.slopes
     return Composed(whole.tree, experts, everywhere, whole.trees, spread, scores, back_scores, back, slopes)
@@ -128,10 +128,28 @@ def _told(problem: Problem, stage: str, words: str, model: Fold, said: Array, ba
     return Stage(stage, words, problem.n, atoms, np.nan, problem.error(said, back), 0.0, 1.0)
 
 
+def _by_others(fold: Fold, folds: Sequence[Fold]) -> Array:
+    """Return the logits of a fold's held-out rows, its models mixed as the other folds mix theirs.
+
+    How a fold mixes its models was chosen on these rows, so that its own logits would look too sure there.
+    """
+    alike = [one.mixed for one in folds if one is not fold and len(one.values) == len(fold.values)]
+    if not alike:
+        return fold.mixed.back_scores
+    slopes = np.mean([mixed.shares for mixed in alike], axis=0)
+    logits = sum(slope * one for slope, one in zip(slopes[:-1], fold.values, strict=True))
+    return np.asarray(logits + np.mean([mixed.offsets for mixed in alike], axis=0))
+
+
 def _mean_of(X: Array, folds: Sequence[Fold]) -> Fold:
-    """Return the mean of folds that have no local experts."""
+    """Return the mean of folds, of which several have no local experts; its kernel is that of the first."""
     part = 1.0 / len(folds)
-    whole = [one.times(part) for fold in folds for one in plus(fold.everywhere, fold.mixed.offsets, X)]
+    offsets = [fold.mixed.offsets for fold in folds]
+    whole = [
+        one.times(part)
+        for fold, offset in zip(folds, offsets, strict=True)
+        for one in (plus(fold.everywhere, offset, X) if offset.any() else fold.everywhere)
+    ]
     grown = [fold.trees.times(part) for fold in folds if fold.trees is not None]
     slopes = np.mean([fold.slopes for fold in folds], axis=0)
     return replace(folds[0], everywhere=whole, trees=Trees.total(grown) if grown else None, slopes=slopes)

@@ -91,6 +91,8 @@ class Problem:
     """Whether boosted trees may be a part of the model."""
     max_atoms: int | None
     leaf_rows: int
+    folds: int | None = None
+    """As many as the rows are worth, where nobody says."""
     beyond: Beyond | None = None
     """All rows, where those in memory are a sample of them."""
 
@@ -123,8 +125,10 @@ class Fold:
     trees: Trees | None
     back: IntArray
     """The numbers of the held-out rows."""
+    values: list[Array]
+    """What each of its models said of them before it had seen them."""
     mixed: Mixed
-    """What it said of them before it had seen them."""
+    """How these models are mixed."""
     kernel: Any
     """The best one of the search."""
     slopes: Array
@@ -136,13 +140,21 @@ def leaf_of(n: int, leaf_rows: int | None) -> int:
     return leaf_rows or (LEAF if n <= MANY_ROWS else LEAF_OF_MANY)
 
 
-def folds_of(n: int, leaf_rows: int) -> int:
-    """Return in how many folds n rows are learned: one where there are local experts."""
-    return 1 if n > WHOLE * leaf_rows else max(1, min(MOST_FOLDS, ROWS_OF_FOLDS // n))
+def folds_of(n: int, leaf_rows: int, folds: int | None) -> int:
+    """Return in how many folds n rows are learned: one where there are local experts, else as many as are given."""
+    if n > WHOLE * leaf_rows:
+        return 1
+    return max(1, min(n // 3, folds or min(MOST_FOLDS, ROWS_OF_FOLDS // n)))
 
 
 def composed_on(
-    problem: Problem, back: BoolArray, rng: np.random.Generator, seed: int, search: Search, job: Job, name: str = ""
+    problem: Problem,
+    back: BoolArray,
+    rng: np.random.Generator,
+    seed: int,
+    search: Search,
+    job: Job,
+    place: tuple[int, int] = (0, 1),
 ) -> Fold:
     """Choose a model on the rows that are held out, and fit it to all.
 
@@ -157,8 +169,8 @@ def composed_on(
         Takes down what is tried.
     job : Job
         Told of every stage, and of the part of it that is done.
-    name : str
-        Put before the names of the stages.
+    place : tuple of int
+        The number of the fold, from 0 on, and how many folds there are.
 
     Returns
     -------
@@ -174,7 +186,11 @@ def composed_on(
         one = kernels * Costs.of(len(y), atoms, X.shape[1], False, 0.0).direct / engine.thread_count()
         experts = {"local experts": n / ROWS_OF_A_SEARCH * searching} if large else {}
         stages = {"kernels and metrics": searching, "one model": one, **experts}
-        job.expect({f"{name}{stage}": seconds for stage, seconds in stages.items()})
+        later = range(place[0], place[1])
+        job.expect({named(stage, number): took for number in later for stage, took in stages.items()})
+
+    def named(stage: str, number: int = place[0]) -> str:
+        return stage if place[1] == 1 else f"fold {number + 1}: {stage}"
 
     expect(A_SEARCH * min(n, SEARCH_ROWS) / SEARCH_ROWS, 2)
 
@@ -183,8 +199,8 @@ def composed_on(
         grown = Boosted.search(X, y, weight, back, problem.classes, seed, ended) if problem.trees else None
         return grown, time.monotonic() - began
 
+    job.begin(named("kernels and metrics"))
     with engine.beside(boost) as grown_trees:
-        job.begin(f"{name}kernels and metrics")
         found, tuning = _searched(problem, back, rng, search, job, few)
         tuning_took = sum(stage.seconds for stage in search.stages)
         searching = tuning_took / min(engine.thread_count(), len(DEFAULT_KERNELS))
@@ -214,14 +230,14 @@ def composed_on(
             )
 
         expect(searching, len(kernels))
-        job.begin(f"{name}one model")
+        job.begin(named("one model"))
         every = np.arange(len(y))
         blend = KernelBlend(kernels, max_atoms=problem.max_atoms, rounds=0, search_atoms=few)
         spare = max(0, len(y) - enough_rows(atoms))
         left_out = rng.permutation(np.flatnonzero(~back))[:spare] if spare else every[:0]
         tried(blend, words_of(kernels), atoms, np.setdiff1d(every, left_out))
         if large and search.left() > n / ROWS_OF_A_SEARCH * searching:
-            job.begin(f"{name}local experts")
+            job.begin(named("local experts"))
             leaf = KernelBlend(
                 _heaviest(models[0]),
                 max_atoms=problem.max_atoms,
@@ -244,9 +260,8 @@ def composed_on(
     beside = None if weight is None else weight[back]
     mixed = (added_up if problem.classes else averaged)(values, y[back], mean, beside)
     shares = mixed.shares
-    kept = len(search.stages) - len(values)
-    for place, share in enumerate(mixed.told[:-1]):
-        search.stages[kept + place] = replace(search.stages[kept + place], weight=float(share))
+    for line, share in enumerate(mixed.told[:-1], len(search.stages) - len(values)):
+        search.stages[line] = replace(search.stages[line], weight=float(share))
     tree = SplitTree.single(X.shape[1])
     experts: list[list[Expansion]] = [[]]
     everywhere = [one.times(float(shares[0])) for one in models[0].expansions_] if shares[0] else []
@@ -260,7 +275,7 @@ def composed_on(
     slopes = gradient_product(found[0].kernel, tuning.atoms, found[0].coef, tuning.X[:4000], full=False)
     slopes *= mixed.told[-1] < 1.0  # a constant does not depend on any column
     slopes = np.asarray(slopes * X.var(axis=0))
-    return Fold(tree, experts, everywhere, grown, np.flatnonzero(back), mixed, found[0].kernel, slopes)
+    return Fold(tree, experts, everywhere, grown, np.flatnonzero(back), values, mixed, found[0].kernel, slopes)
 
 
 def _searched(

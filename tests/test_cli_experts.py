@@ -133,6 +133,12 @@ def test_what_cannot_be_done_is_said(here, arguments, words):
     assert words in said
 
 
+def test_a_table_for_a_model_of_an_array_is_taken_by_its_order_and_that_is_said(here):
+    code, _, said = here("evaluate", "array.sqk", "numbers.csv", "--target", "y")
+    assert code == 0
+    assert "columns are taken in their order, one, two" in said
+
+
 def test_show_says_what_they_are_made_of(here):
     _, out, _ = here("show", "table.sqk")
     model = squeak.load("table.sqk")

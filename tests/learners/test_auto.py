@@ -561,3 +561,8 @@ def test_trees_that_lack_a_class_are_told_of():
     model = AutoClassifier(max_atoms=20, time_budget=1e-9, random_state=0).fit(made(300)[0], labels)
     assert any(words.startswith("there are no boosted trees") for words in model.limits_)
     assert not any("boosted trees" in words for words in PLAIN.limits_)
+
+
+def test_targets_that_predictions_cannot_hold_are_refused():
+    with pytest.raises(ValueError, match="targets beyond 1e\\+300"):
+        fitted(X, 1e302 * Y)

@@ -358,6 +358,8 @@ def _rows_for(learner: Any, path: Path, reading: Any, data: list[str], target: s
                 f"the model of {path} was fitted to an array of {count} columns, so that it does not know those of "
                 f"a table: save its rows with numpy.save and give the .npy file, or fit it to squeak.rows(...)"
             )
+        order = ", ".join(table.column_names)
+        echo(f"the model was fitted to an array: columns are taken in their order, {order}", err=True)
     return source
 
 

@@ -27,7 +27,7 @@ from squeak.learners.spread import floored
 from squeak.learners.units import Units, as_columns
 
 LEAST_SLOPE = 1e-3
-"""Where probabilities rise no faster with the scores, of the size of 1, the most frequent class is predicted."""
+"""Where the logits of probabilities rise no faster with the scores, the most frequent class is predicted."""
 
 
 @parameters

@@ -133,7 +133,7 @@ class Trees(Saved):
 
     @classmethod
     def total(cls, parts: Sequence[Trees]) -> Trees:
-        """Return the sum of some functions of the same columns and outputs, whose scale is 1.
+        """Return the sum of some functions of the same columns and outputs; that of several has a scale of 1.
 
         Parameters
         ----------

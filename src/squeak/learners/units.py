@@ -16,6 +16,9 @@ USUAL = (1e-30, 1e30)
 """A single output whose deviation lies between these needs no unit: its squares are good numbers, and trees, which
 take the gradients of their errors in float32, can learn it."""
 
+LARGEST = 1e300
+"""Sums of functions of larger targets would overflow."""
+
 
 def as_columns(y: Any) -> Array:
     """Return targets with a column for each output."""
@@ -41,6 +44,8 @@ class Units:
         [2.0, 1048576.0]
         >>> Units.of(y[:, :1], None)
         """
+        if y.size and not np.abs(y).max() <= LARGEST:
+            raise ValueError(f"targets beyond {LARGEST:g} leave float64 when they are predicted: scale them first")
         peak = power_of_two(y)
         small = y / peak
         deviation = np.sqrt(

@@ -25,10 +25,14 @@ def made(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y + 0.3 * rng.standard_normal(n)
 
 
-def one(n: int) -> dict[str, Any]:
+def one(n: int, peer: bool = False) -> dict[str, Any]:
     """Fit n rows, and return times, memory beyond the rows, and the error on 10,000 others; 0.3 is noise."""
     X, y = made(n, 0)
-    model = squeak.AutoRegressor(random_state=0)
+    model: Any = squeak.AutoRegressor(random_state=0)
+    if peer:
+        from benchmarks.tables_methods import XRFM
+
+        model = XRFM(0, len(os.sched_getaffinity(0)))
     with PeakMemory() as memory:
         wall, processor = time.perf_counter(), time.process_time()
         model.fit(X, y)
@@ -36,7 +40,7 @@ def one(n: int) -> dict[str, Any]:
     new, truth = made(10_000, 1)
     error = float(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
     facts = {"fit_seconds": wall, "cpu_seconds": processor, "peak_mb": memory.peak / 1e6, "error": error}
-    return facts | {"trees": model.trees}
+    return facts if peer else facts | {"trees": model.trees}
 
 
 def grow(sizes: list[int]) -> None:
@@ -71,6 +75,14 @@ def growth_table(found: dict[str, Any]) -> str:
             f"| {int(n):,}{'' if facts.get('trees', True) else ', `trees=False`'} | {facts['fit_seconds']:.0f} | "
             f"{facts['cpu_seconds']:.0f} | {relative} | {facts['peak_mb']:.0f} MB | {facts['error']:.3f} |"
         )
+    if "xRFM" in found:
+        facts, ours = found["xRFM"], found["sizes"][str(found["xRFM"]["rows"])]
+        lines += [
+            "",
+            f"xRFM (leaves of at most 10,000 rows) takes {facts['cpu_seconds']:.0f} s of the processor for {facts['rows']:,} of these rows, "
+            f"{facts['cpu_seconds'] / ours['cpu_seconds']:.1f} times ours, and its error is {facts['error']:.3f}. It was measured while other work ran, so that only "
+            "its processor time counts.",
+        ]
     if not all(facts.get("trees", True) for facts in found["sizes"].values()):
         lines += [
             "",
@@ -80,5 +92,17 @@ def growth_table(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def beside_xrfm(n: int) -> None:
+    """Measure xRFM on one of the sizes, which ``python -m benchmarks.tables_growth 50000 xrfm`` does."""
+    path = RESULTS / "tables_growth.json"
+    found = json.loads(path.read_text())
+    facts = one(n, peer=True)
+    print(facts)
+    save("tables_growth", {**found, "xRFM": {"rows": n, **facts}})
+
+
 if __name__ == "__main__":
-    print(json.dumps(one(int(sys.argv[1]))))
+    if sys.argv[2:] == ["xrfm"]:
+        beside_xrfm(int(sys.argv[1]))
+    else:
+        print(json.dumps(one(int(sys.argv[1]))))

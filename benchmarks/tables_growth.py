@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ import squeak
 from benchmarks.common import RESULTS, PeakMemory, save
 
 SIZES = (10_000, 100_000, 1_000_000)
+
+LIMIT = 400.0
+"""Processor seconds after which xRFM is stopped."""
 
 
 def made(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -76,12 +80,17 @@ def growth_table(found: dict[str, Any]) -> str:
             f"{facts['cpu_seconds']:.0f} | {relative} | {facts['peak_mb']:.0f} MB | {facts['error']:.3f} |"
         )
     if "xRFM" in found:
-        facts, ours = found["xRFM"], found["sizes"][str(found["xRFM"]["rows"])]
+        facts = found["xRFM"]
+        ours = found["sizes"][str(facts["rows"])]["cpu_seconds"]
+        took = (
+            f"takes {facts['cpu_seconds']:.0f} s of the processor, {facts['cpu_seconds'] / ours:.1f} times what ours takes, with an error of {facts['error']:.3f}"
+            if facts["ended"]
+            else f"had not ended after {facts['cpu_seconds']:.0f} s of the processor ({facts['cpu_seconds'] / ours:.1f} times what ours takes) and was stopped"
+        )
         lines += [
             "",
-            f"xRFM (leaves of at most 10,000 rows) takes {facts['cpu_seconds']:.0f} s of the processor for {facts['rows']:,} of these rows, "
-            f"{facts['cpu_seconds'] / ours['cpu_seconds']:.1f} times ours, and its error is {facts['error']:.3f}. It was measured while other work ran, so that only "
-            "its processor time counts.",
+            f"On {facts['rows']:,} of these rows xRFM (leaves of at most 10,000 rows) {took}; it held {facts['peak_mb'] / 1000:.1f} GB. Other work ran beside it, so that only "
+            "processor time is compared (`python -m benchmarks.tables_growth 50000 xrfm`, in an environment that has xRFM).",
         ]
     if not all(facts.get("trees", True) for facts in found["sizes"].values()):
         lines += [
@@ -93,16 +102,29 @@ def growth_table(found: dict[str, Any]) -> str:
 
 
 def beside_xrfm(n: int) -> None:
-    """Measure xRFM on one of the sizes, which ``python -m benchmarks.tables_growth 50000 xrfm`` does."""
-    path = RESULTS / "tables_growth.json"
-    found = json.loads(path.read_text())
-    facts = one(n, peer=True)
+    """Measure xRFM on one of the sizes, in a process of its own that is stopped after :data:`LIMIT` seconds."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.tables_growth", str(n), "peer"], stdout=subprocess.PIPE
+    )
+    spent, peak = 0.0, 0.0
+    while child.poll() is None and spent < LIMIT:
+        time.sleep(1.0)
+        fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+        spent = sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+        held = [
+            line for line in Path(f"/proc/{child.pid}/status").read_text().splitlines() if line.startswith("VmHWM")
+        ]
+        peak = float(held[0].split()[1]) * 1.024e-3 if held else peak
+    facts: dict[str, Any] = {"rows": n, "ended": child.poll() == 0, "cpu_seconds": spent, "peak_mb": peak}
+    child.kill()
+    if facts["ended"] and child.stdout is not None:
+        facts |= json.loads(child.stdout.read().splitlines()[-1])
     print(facts)
-    save("tables_growth", {**found, "xRFM": {"rows": n, **facts}})
+    save("tables_growth", {**json.loads((RESULTS / "tables_growth.json").read_text()), "xRFM": facts})
 
 
 if __name__ == "__main__":
     if sys.argv[2:] == ["xrfm"]:
         beside_xrfm(int(sys.argv[1]))
     else:
-        print(json.dumps(one(int(sys.argv[1]))))
+        print(json.dumps(one(int(sys.argv[1]), peer=sys.argv[2:] == ["peer"])))

@@ -441,7 +441,7 @@ def test_the_bytes_of_a_result_are_those_of_its_arrays():
     pytest.importorskip("distributed")
     X = np.random.default_rng(0).random((3_000, 4))
     values = KernelValues(X, TriangularFeatures(RBF(1.0), X[:100]), budget=1e9)
-    region = Region(None, [[X, X]], X[:, 0], X)
+    region = Region(None, [[X, X]], [None], X[:, 0], X)
     assert _Sent([(values, (X[:, 0], None))]).__sizeof__() > values.nbytes == 3_000 * 100 * 8
     assert X.nbytes + 3_000 * 8 <= _Sent(region).__sizeof__() < 1.1 * (X.nbytes + 3_000 * 8)  # an array counts once
 

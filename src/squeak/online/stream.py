@@ -375,6 +375,8 @@ class Stream(Stored):
         if self.warming and (not needs_rows(self.kernel) or n_seen >= WARM_UP[-1]):
             raise ValueError("the stream cannot be one that waits for its first rows")
         if described is not None:
+            if resolved is None:
+                raise ValueError("the learner has no kernel")
             self._begin(resolved, self.as_seen(head))
             if self.learner is not None:
                 self.learner.set_parts(arrays, described)

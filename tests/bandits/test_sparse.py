@@ -244,3 +244,17 @@ def test_a_dictionary_without_a_coordinate_is_silent(cls, capfd):
     bandit = cls(np.zeros((3, 2)), Linear(), random_state=0).run(float, 5)
     assert bandit.n_told_ == 5
     assert capfd.readouterr() == ("", "")
+
+
+def test_an_arm_and_one_in_its_span_leave_together():
+    """The second gave no coordinate; when the first leaves, those in the span are looked at anew."""
+    arms = np.array([[0.0], [0.0], [1.0], [2.0]])
+    model = SparsePosterior(RBF(0.7), arms, 0.25)
+    every, nothing = np.arange(4), np.zeros(0)
+    told = (every, np.ones(4), np.arange(4.0))
+    model.update(every, np.ones(4, dtype=bool), *told, every, np.ones(4))
+    model.update(every[2:], np.ones(2, dtype=bool), *told, every[:0], nothing)
+    fresh = SparsePosterior(RBF(0.7), arms, 0.25)
+    fresh.update(every[2:], np.ones(2, dtype=bool), *told, every, np.ones(4))
+    np.testing.assert_allclose(model.mean, fresh.mean, atol=1e-9)
+    np.testing.assert_allclose(model.leverage, fresh.leverage, atol=1e-9)

@@ -186,8 +186,8 @@ class SparsePosterior:
 
     def _leave(self, arm: int) -> None:
         """Take an arm out of the core, in O(A·m)."""
-        if arm in self._spare:
-            self._spare.remove(arm)
+        if arm not in self._basis:  # it lay in the span of the others, or of those that left before it
+            self._spare.discard(arm)
             return
         place = self._basis.index(arm)
         own, told, self.solver, inverse = left_out(place, self._factor.inverse, self.solver, self.features)

@@ -250,7 +250,7 @@ def coverage_words(found: dict[str, Any]) -> str:
         f"{100 * max(each['coverage'] for each in ours.values()):.1f}% of the test targets on {len(ours)} tables; "
         + (f"they leave 88 to 92% on {', '.join(off)}." if off else "they stay between 88 and 92% on all of them."),
         f"Every tenth of the rows holds 85 to 95% on {len(ours) - len(uneven)} of these tables"
-        + (f"; the others are {', '.join(uneven)}." if uneven else "."),
+        + (f", all but {', '.join(uneven)}." if uneven else "."),
     ]
     if ratios:
         words.append(

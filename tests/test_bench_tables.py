@@ -77,7 +77,7 @@ def test_the_page_names_tables_whose_intervals_cover_too_much_or_unevenly():
     found.append(record("casp", "quantile", 0, 1.0, interval={"coverage": 0.8, "width": 4.0, "tenths": [0.8] * 10}))
     words = coverage_words(summary(found)["intervals"])
     assert "88.0 to 92.5% of the test targets on 3 tables; they leave 88 to 92% on cadata (92.5%)." in words
-    assert "on 2 of these tables; the others are casp." in words
+    assert "on 2 of these tables, all but casp." in words
     assert "0.50 times as wide" in words
     assert words in tables_page(summary(found), {})
 
